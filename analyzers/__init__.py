@@ -1,0 +1,1 @@
+"""Pure judgement: a recording in, findings out. One file per question (constant ``ANALYZER``)."""

@@ -1,0 +1,41 @@
+"""Every error a user can meet, each with what, where and the next move.
+
+M3ProbeError
+ +-- UsageError        exit 2  wrong words on the command line or in a rules file
+ +-- UnreadableInput   exit 3  missing, unreadable, or not what it should be
+"""
+
+
+class M3ProbeError(Exception):
+    """Base of all expected errors; only ``m3probe.cli`` prints one.
+
+    Args:
+        what: one sentence saying what is wrong.
+        where: file, option or position; empty when there is none.
+        next_move: what the user can do about it.
+    """
+
+    exit_code = 70
+
+    def __init__(self, what: str, *, where: str = "", next_move: str = "") -> None:
+        self.what = what
+        self.where = where
+        self.next_move = next_move
+        super().__init__(self.sentence())
+
+    def sentence(self) -> str:
+        """The error as one line: where, what, next move."""
+        head = f"{self.where}: {self.what}" if self.where else self.what
+        return f"{head}. {self.next_move}" if self.next_move else f"{head}."
+
+
+class UsageError(M3ProbeError):
+    """The command line or a rules file asks for something that does not exist."""
+
+    exit_code = 2
+
+
+class UnreadableInput(M3ProbeError):
+    """An input is missing, cannot be opened, or is not what it should be."""
+
+    exit_code = 3

@@ -1,0 +1,1 @@
+"""Kernels by name: demangling and the family grammar (``grammar.classify``)."""

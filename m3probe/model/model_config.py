@@ -1,0 +1,257 @@
+"""What of a model's ``config.json`` decides the shapes its kernels see.
+
+MiniMax M3's config class gives every absent key the value of the published checkpoint, so a short file
+describes a full-size model; `load_model_config` does the same.  Values and keys were read from vLLM 0.33.0,
+``transformers_utils/configs/minimax_m3.py``; which key builds which layer, from ``models/minimax_m3/amd/model.py``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from m3probe.errors import UnreadableInput
+
+M3_NAME = "MiniMax M3"
+M3_TYPES = frozenset({"minimax_m3_vl", "minimax_m3_text"})
+# Dense decoders whose four projections per layer follow the same formulas as M3's dense layers.
+DENSE_TYPES = frozenset({"llama", "mistral", "qwen2", "qwen3"})
+_M3_ARCHITECTURE = "MiniMaxM3Sparse"
+_M3_LEADING_DENSE = 3  # default of moe_layer_freq and sparse_attention_freq: three zeros, then ones
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Global (unsharded) sizes of one decoder; heads, layers and experts are counts, widths are elements.
+
+    ``dense_layers`` + ``sparse_layers`` = ``num_layers``, told apart by their MLP: one dense MLP, or routed
+    experts.  ``sparse_attention_layers`` counts the layers with the index branch; it equals ``sparse_layers``
+    in the published model but is set by another key.  0 means that the model has no such part.
+    """
+
+    name: str
+    architecture: str
+    hidden_size: int
+    num_layers: int
+    dense_layers: int
+    sparse_layers: int
+    sparse_attention_layers: int
+    q_heads: int
+    kv_heads: int
+    head_dim: int
+    index_heads: int
+    index_dim: int
+    sparse_block_tokens: int
+    sparse_topk_blocks: int
+    num_experts: int
+    top_k: int
+    shared_experts: int
+    moe_intermediate: int
+    shared_intermediate: int
+    dense_intermediate: int
+    vocab_size: int
+    max_positions: int
+    mtp_modules: int
+
+    @property
+    def is_minimax_m3(self) -> bool:
+        """True when the file named itself MiniMax M3, whatever its sizes."""
+        return self.name == M3_NAME
+
+
+def minimax_m3() -> ModelConfig:
+    """The published MiniMax M3 text backbone.
+
+    Source: defaults of ``MiniMaxM3TextConfig`` in vLLM 0.33.0, ``transformers_utils/configs/minimax_m3.py``.
+    """
+    return _m3_from({}, architecture="MiniMaxM3SparseForCausalLM", where="")
+
+
+def load_model_config(path: Path) -> ModelConfig:
+    """Read a Hugging Face ``config.json``, given as the file or as the folder that holds it.
+
+    Understood: MiniMax M3, flat or nested under ``text_config``, and dense Llama, Mistral, Qwen2 and Qwen3
+    decoders, whose projections need no knowledge of their own.
+
+    Raises:
+        UnreadableInput: missing file, not JSON, a size that is no positive integer, or another kind of model.
+    """
+    file = path / "config.json" if path.is_dir() else path
+    outer = _read_object(file)
+    nested = outer.get("text_config")
+    text = nested if isinstance(nested, dict) else outer
+    kinds = (outer.get("model_type"), text.get("model_type"))
+    architecture = _architecture(text) or _architecture(outer)
+    if M3_TYPES.intersection(map(str, kinds)) or architecture.startswith(_M3_ARCHITECTURE):
+        return _m3_from(text, architecture=architecture or _M3_ARCHITECTURE, where=str(file))
+    for kind in kinds:
+        if kind in DENSE_TYPES:
+            return _dense_from(text, name=str(kind), architecture=architecture, where=str(file))
+    raise UnreadableInput(
+        f"it describes model_type {kinds[0]!r}, and predicted shapes are known only for {M3_NAME} "
+        f"and for dense {', '.join(sorted(DENSE_TYPES))} decoders",
+        where=str(file),
+        next_move="Leave the model config out: observed shapes are reported without a prediction",
+    )
+
+
+def _read_object(file: Path) -> dict[str, object]:
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UnreadableInput(
+            "there is no such file", where=str(file), next_move="Give the model folder or its config.json"
+        ) from None
+    except OSError as error:
+        raise UnreadableInput(
+            f"cannot be opened ({error.strerror})", where=str(file), next_move="Check the path and its rights"
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise UnreadableInput(
+            f"not a JSON document ({error})", where=str(file), next_move="Give the checkpoint's own config.json"
+        ) from None
+    if not isinstance(data, dict):
+        raise UnreadableInput(
+            f"a JSON object was expected, found {type(data).__name__}",
+            where=str(file),
+            next_move="Give the checkpoint's own config.json",
+        )
+    return data
+
+
+def _architecture(section: Mapping[str, object]) -> str:
+    named = section.get("architectures")
+    return str(named[0]) if isinstance(named, list) and named else ""
+
+
+def _size(section: Mapping[str, object], key: str, default: int | None, where: str, *, least: int = 1) -> int:
+    """The integer under ``key``; JSON null counts as absent, as it does in vLLM's reading of optional sizes."""
+    value = section.get(key)
+    if value is None:
+        value = default
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UnreadableInput(
+            f"{key} must be an integer of at least {least}, found {value!r}",
+            where=where,
+            next_move="Give the checkpoint's own config.json",
+        )
+    return value
+
+
+def _count_marked(flags: object, num_layers: int, key: str, where: str) -> int:
+    """How many of the first ``num_layers`` layers a per-layer list of 0 and 1 marks.
+
+    The list may be longer than the model: a shortened test model keeps the published list of 60.
+    """
+    if flags is None:
+        return max(0, num_layers - _M3_LEADING_DENSE)
+    if not isinstance(flags, list):
+        raise UnreadableInput(
+            f"{key} must list one flag per layer, found {flags!r}",
+            where=where,
+            next_move="Give the checkpoint's own config.json",
+        )
+    return sum(1 for flag in flags[:num_layers] if flag != 0)
+
+
+def _moe_layers(text: Mapping[str, object], num_layers: int, where: str) -> int:
+    """Layers with routed experts; vLLM indexes this list by layer, so it must not be shorter than the model."""
+    flags = text.get("moe_layer_freq")
+    if isinstance(flags, list) and len(flags) < num_layers:
+        raise UnreadableInput(
+            f"moe_layer_freq has {len(flags)} entries for {num_layers} layers",
+            where=where,
+            next_move="Give the checkpoint's own config.json",
+        )
+    return _count_marked(flags, num_layers, "moe_layer_freq", where)
+
+
+def _m3_from(text: Mapping[str, object], *, architecture: str, where: str) -> ModelConfig:
+    def size(key: str, default: int, *, least: int = 1) -> int:
+        return _size(text, key, default, where, least=least)
+
+    layers = size("num_hidden_layers", 60)
+    sparse_layers = _moe_layers(text, layers, where)
+    index, indexed_layers = _index_branch(text, layers, where)
+    shared = size("n_shared_experts", 1, least=0)
+    moe = size("intermediate_size", 3072)
+    return ModelConfig(
+        name=M3_NAME,
+        architecture=architecture,
+        hidden_size=size("hidden_size", 6144),
+        num_layers=layers,
+        dense_layers=layers - sparse_layers,
+        sparse_layers=sparse_layers,
+        sparse_attention_layers=indexed_layers,
+        q_heads=size("num_attention_heads", 64),
+        kv_heads=size("num_key_value_heads", 4),
+        head_dim=size("head_dim", 128),
+        index_heads=_size(index, "sparse_num_index_heads", 4, where) if indexed_layers else 0,
+        index_dim=_size(index, "sparse_index_dim", 128, where) if indexed_layers else 0,
+        sparse_block_tokens=_size(index, "sparse_block_size", 128, where) if indexed_layers else 0,
+        sparse_topk_blocks=_size(index, "sparse_topk_blocks", 16, where) if indexed_layers else 0,
+        num_experts=size("num_local_experts", 128),
+        top_k=size("num_experts_per_tok", 4),
+        shared_experts=shared,
+        moe_intermediate=moe,
+        # vLLM sizes the shared MLP from intermediate_size; shared_intermediate_size is read by nobody.
+        shared_intermediate=moe * shared,
+        dense_intermediate=size("dense_intermediate_size", 12288),
+        vocab_size=size("vocab_size", 200064),
+        max_positions=size("max_position_embeddings", 524288),
+        mtp_modules=size("num_mtp_modules", 1, least=0),
+    )
+
+
+def _index_branch(text: Mapping[str, object], layers: int, where: str) -> tuple[Mapping[str, object], int]:
+    """The ``sparse_attention_config`` section and how many layers carry the index branch.
+
+    Only ``sparse_attention_freq`` counts; vLLM 0.33.0 builds the branch without asking ``use_sparse_attention``.
+    A section without that list builds none, an absent section means the published one.
+    """
+    section = text.get("sparse_attention_config")
+    if section is None:
+        return {}, _count_marked(None, layers, "sparse_attention_freq", where)
+    if not isinstance(section, dict):
+        raise UnreadableInput(
+            f"sparse_attention_config must be an object, found {section!r}",
+            where=where,
+            next_move="Give the checkpoint's own config.json",
+        )
+    flags = section.get("sparse_attention_freq")
+    if flags is None:
+        return section, 0
+    return section, _count_marked(flags, layers, "sparse_attention_freq", where)
+
+
+def _dense_from(text: Mapping[str, object], *, name: str, architecture: str, where: str) -> ModelConfig:
+    hidden = _size(text, "hidden_size", None, where)
+    layers = _size(text, "num_hidden_layers", None, where)
+    q_heads = _size(text, "num_attention_heads", None, where)
+    return ModelConfig(
+        name=name,
+        architecture=architecture,
+        hidden_size=hidden,
+        num_layers=layers,
+        dense_layers=layers,
+        sparse_layers=0,
+        sparse_attention_layers=0,
+        q_heads=q_heads,
+        kv_heads=_size(text, "num_key_value_heads", q_heads, where),
+        head_dim=_size(text, "head_dim", hidden // q_heads, where),
+        index_heads=0,
+        index_dim=0,
+        sparse_block_tokens=0,
+        sparse_topk_blocks=0,
+        num_experts=0,
+        top_k=0,
+        shared_experts=0,
+        moe_intermediate=0,
+        shared_intermediate=0,
+        dense_intermediate=_size(text, "intermediate_size", None, where),
+        vocab_size=_size(text, "vocab_size", None, where),
+        max_positions=_size(text, "max_position_embeddings", 0, where, least=0),
+        mtp_modules=0,
+    )

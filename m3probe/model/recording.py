@@ -1,0 +1,242 @@
+"""A recording: what was read, in typed columns, with what could be seen at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from m3probe.model.model_config import ModelConfig
+from m3probe.model.tables import NONE, TABLES, Array, Table, empty_columns
+from m3probe.schema.verdicts import Outcome
+
+
+class Strings:
+    """Text <-> id, one table for a whole recording."""
+
+    __slots__ = ("_ids", "texts")
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._ids: dict[str, int] = {}
+
+    def intern(self, text: str) -> int:
+        """The id of ``text``, new when it was not seen before."""
+        found = self._ids.get(text)
+        if found is None:
+            found = self._ids[text] = len(self.texts)
+            self.texts.append(text)
+        return found
+
+    def find(self, text: str) -> int:
+        """The id of ``text``, or -1."""
+        return self._ids.get(text, NONE)
+
+    def __getitem__(self, index: int) -> str:
+        return self.texts[index]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+class Dims:
+    """Launch grids: distinct (x, y, z) <-> row; workgroups, not work-items."""
+
+    __slots__ = ("_rows", "values")
+
+    def __init__(self) -> None:
+        self.values: list[tuple[int, ...]] = []
+        self._rows: dict[tuple[int, ...], int] = {}
+
+    def intern(self, value: tuple[int, ...]) -> int:
+        """The row of ``value``, new when it was not seen before."""
+        found = self._rows.get(value)
+        if found is None:
+            found = self._rows[value] = len(self.values)
+            self.values.append(value)
+        return found
+
+    def __getitem__(self, index: int) -> tuple[int, ...]:
+        return self.values[index]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something the user must be told about an input.
+
+    ``lossy`` notes make the outcome ``partial``; the others ``ok_with_warnings``; ``quiet`` notes
+    are facts about a sound input and change no outcome.
+    """
+
+    word: str
+    text: str
+    path: str = ""
+    count: int = 1
+    lossy: bool = False
+    quiet: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One accelerator as the trace describes it; a name may be empty (ROCm writes none)."""
+
+    index: int
+    name: str
+    units: int
+    compute_major: int
+    compute_minor: int
+    warp_size: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class EventCounts:
+    """What one file held, counted while reading (words of the cases' README)."""
+
+    events_x: int = 0
+    gpu_annotations: int = 0
+    annotation_gpu_span_ns: int = 0
+    profiler_steps: int = 0
+    non_finite_args: int = 0
+    python_functions: int = 0
+    lost_events: int = 0
+    repaired_events: int = 0
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """One input file and its role: ``rank``, ``frontend`` (API server) or ``capture``."""
+
+    path: str
+    kind: str
+    role: str
+    rank: int | None
+    world_size: int | None
+    base_time_ns: int | None
+    size_bytes: int
+    counts: EventCounts
+    in_folder: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """What is known about the run: versions, devices, topology, model."""
+
+    versions: Mapping[str, str] = field(default_factory=dict)
+    devices: tuple[Device, ...] = ()
+    backend: str = ""
+    flags: Mapping[str, str] = field(default_factory=dict)
+    model: ModelConfig | None = None
+    tp: int | None = None
+    ep: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """All that was read. Analyzers never change it."""
+
+    meta: Meta
+    files: tuple[SourceFile, ...]
+    tables: Mapping[str, Table]
+    strings: Strings
+    dims: Dims
+    notes: tuple[Note, ...]
+
+    @property
+    def steps(self) -> Table:
+        """Steps: one model execution by the engine each."""
+        return self.tables["steps"]
+
+    @property
+    def kernels(self) -> Table:
+        """Device kernels (memcpy and memset are in ``transfers``)."""
+        return self.tables["kernels"]
+
+    @property
+    def launches(self) -> Table:
+        """Runtime and driver calls of the host."""
+        return self.tables["launches"]
+
+    @property
+    def ops(self) -> Table:
+        """Framework operators of the host."""
+        return self.tables["ops"]
+
+    @property
+    def graphs(self) -> Table:
+        """The census: kernels of captured graphs in launch order."""
+        return self.tables["graphs"]
+
+    @property
+    def transfers(self) -> Table:
+        """Copies and fills on the device's time line."""
+        return self.tables["transfers"]
+
+    @property
+    def outcome(self) -> Outcome:
+        """How reading ended, over all files."""
+        if any(note.lossy for note in self.notes):
+            return Outcome.PARTIAL
+        if any(not note.quiet for note in self.notes):
+            return Outcome.OK_WITH_WARNINGS
+        return Outcome.OK
+
+    @property
+    def file_ranks(self) -> Array:
+        """Rank of each file, int32 [files]; -1 where it is not known."""
+        return np.array([NONE if f.rank is None else f.rank for f in self.files], dtype=np.int32)
+
+    def names(self, table: str) -> list[str]:
+        """Names of a table's rows as text."""
+        texts = self.strings.texts
+        return [texts[i] for i in self.tables[table]["name"].tolist()]
+
+
+class RecordingBuilder:
+    """Readers add files and rows here; ``build`` checks and freezes them."""
+
+    def __init__(self) -> None:
+        self.strings = Strings()
+        self.dims = Dims()
+        self.files: list[SourceFile] = []
+        self.notes: list[Note] = []
+        self.meta = Meta()
+        self._parts: dict[str, list[Table]] = {name: [] for name in TABLES}
+        self._rows: dict[str, int] = dict.fromkeys(TABLES, 0)
+        self.graphs_seen = 0
+
+    def rows(self, table: str) -> int:
+        """Rows that a table holds already: the offset of the next part's row references."""
+        return self._rows[table]
+
+    def add(self, table: str, columns: Mapping[str, Array]) -> None:
+        """Append one file's rows; row references must be absolute (see ``rows``)."""
+        part = Table(table, columns)
+        self._parts[table].append(part)
+        self._rows[table] += len(part)
+
+    def note(self, notes: Iterable[Note]) -> None:
+        """Remember what the user must be told."""
+        self.notes.extend(notes)
+
+    def build(self) -> Recording:
+        """The finished recording."""
+        return Recording(
+            meta=self.meta,
+            files=tuple(self.files),
+            tables={name: _joined(name, parts) for name, parts in self._parts.items()},
+            strings=self.strings,
+            dims=self.dims,
+            notes=tuple(self.notes),
+        )
+
+
+def _joined(name: str, parts: list[Table]) -> Table:
+    if not parts:
+        return Table(name, empty_columns(name))
+    if len(parts) == 1:
+        return parts[0]
+    columns = [column.name for column in TABLES[name]]
+    return Table(name, {key: np.concatenate([part[key] for part in parts]) for key in columns})

@@ -1,0 +1,318 @@
+"""The report: typed rows of every question, findings, and the next bottleneck.
+
+Each section's fields are top-level keys of ``analyze --json`` (docs/report.schema.json).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from m3probe.model.findings import Bound, Finding
+
+SCHEMA_VERSION = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One reason against trust, in fixed words (``word``) and with its numbers (``text``).
+
+    ``hides_kernels``: kernels may be missing from the evidence, so that path verdicts are unproven.
+    """
+
+    word: str
+    text: str
+    hides_kernels: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TrustRow:
+    """``complete | degraded | unusable`` and why."""
+
+    verdict: str
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TrustSection:
+    """Can the evidence be trusted, and what could be seen at all."""
+
+    trust: TrustRow
+    coverage: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyRow:
+    """Kernels of one family; ``time_ns`` and ``share`` are None where no kernel has a time."""
+
+    family: str
+    count: int
+    time_ns: int | None
+    share: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRow:
+    """Steps of one phase; ``gpu_idle_share`` is None where kernels have no time."""
+
+    phase: str
+    steps: int
+    kernel_count: int
+    kernel_time_ns: int | None
+    gpu_idle_share: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Totals over all ranks (design: Figures)."""
+
+    kernel_count: int
+    kernel_time_ns: int | None
+    busy_union_ns: int | None
+    gpu_span_ns: int | None
+    graph_launches: int
+    devices: tuple[int, ...]
+    families: tuple[FamilyRow, ...]
+    phases: tuple[PhaseRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """One step of one rank."""
+
+    rank: int | None
+    name: str
+    phase: str
+    rows: int | None
+    requests: int | None
+    kernel_count: int
+    kernel_time_ns: int | None
+    graph_mode: str
+
+
+@dataclass(frozen=True, slots=True)
+class SummarySection:
+    """What ran, in total and per step."""
+
+    meta: Mapping[str, Any]
+    summary: Summary
+    steps: tuple[StepRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeRow:
+    """One local GEMM shape of one phase; ``predicted`` is None where no model was matched.
+
+    ``programs`` and ``k_loops`` are what the named tile gives; ``grid`` is what was recorded.
+    """
+
+    phase: str
+    op: str
+    M: int
+    N: int
+    K: int
+    count: int
+    predicted: bool | None
+    module: str
+    dtype: str
+    tile: str
+    programs: int | None
+    units: int | None
+    k_loops: int | None
+    grid: tuple[int, ...] | None
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelMatch:
+    """The parallel layout whose whole set of local shapes was seen."""
+
+    model: str
+    tp: int
+    ep: int
+    notes: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShapesSection:
+    """Question 1."""
+
+    shapes: tuple[ShapeRow, ...]
+    model_match: ModelMatch | None
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatRow:
+    """What one family repeats in one phase.
+
+    ``per_step`` is the mean over non-empty steps, ``per_layer`` divides by the layers that launch it
+    (None where layers are unknown); ns are kernel time.
+    """
+
+    phase: str
+    family: str
+    per_step: float
+    per_layer: float | None
+    ns_per_output_token: float | None
+    ns_per_step: float | None
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageRow:
+    """Share of steps, rows and output tokens of one graph mode (0 to 1)."""
+
+    graph_mode: str
+    steps: int
+    step_share: float
+    row_share: float | None
+    token_share: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What output costs in decode: kernel and wall time; None where it cannot be told."""
+
+    ns_per_output_token: float | None
+    ns_per_1000_token_response: float | None
+    ns_per_active_request: float | None
+    decode_tokens_in_mixed_steps: int | None
+    mixed_ns_per_decode_token: float | None
+    launch_bound: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatsSection:
+    """Question 2."""
+
+    repeats: tuple[RepeatRow, ...]
+    graph_coverage: tuple[CoverageRow, ...]
+    costs: Costs
+
+
+@dataclass(frozen=True, slots=True)
+class PlaneRow:
+    """One kind of traffic on one byte plane; ``bytes`` is None where the trace cannot prove it."""
+
+    what: str
+    count: int
+    bytes: int | None
+    time_ns: int | None
+    dtype: str
+    layout: str
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class BytePlanes:
+    """The three planes, each judged by itself."""
+
+    compute: tuple[PlaneRow, ...] = ()
+    state: tuple[PlaneRow, ...] = ()
+    comm: tuple[PlaneRow, ...] = ()
+    not_provable: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BytesSection:
+    """Question 3."""
+
+    bytes: BytePlanes
+
+
+@dataclass(frozen=True, slots=True)
+class PathRow:
+    """One fast path (or one of its variants): verdict, counts and evidence."""
+
+    id: str
+    title: str
+    verdict: str
+    variant: str
+    counts: Mapping[str, int]
+    configured: str
+    eligible: str
+    reasons: tuple[str, ...]
+    evidence: tuple[str, ...]
+    names_from_source: bool
+    by_phase: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PathsSection:
+    """Question 4."""
+
+    paths: tuple[PathRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QueuesSection:
+    """Question 5: queue -> what is known, or which input would tell."""
+
+    queues: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class NextBottleneck:
+    """The finding to act on next."""
+
+    finding: str
+    bound: Bound | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class BottleneckSection:
+    """The ranking's result; None where nothing trusted bounds anything."""
+
+    next_bottleneck: NextBottleneck | None
+
+
+Section = (
+    TrustSection
+    | SummarySection
+    | ShapesSection
+    | RepeatsSection
+    | BytesSection
+    | PathsSection
+    | QueuesSection
+    | BottleneckSection
+)
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an analyzer adds: sections of the report, and findings."""
+
+    sections: tuple[Section, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    def plus(self, other: Answer) -> Answer:
+        """Both answers, in order."""
+        return Answer(self.sections + other.sections, self.findings + other.findings)
+
+    def section(self, kind: type[S]) -> S | None:
+        """The section of one type, or None where its analyzer did not run."""
+        return next((s for s in self.sections if isinstance(s, kind)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadNote:
+    """A note on an input, as shown to the user."""
+
+    word: str
+    text: str
+    path: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All answers, how reading ended, and what the user must be told first."""
+
+    outcome: str
+    notes: tuple[ReadNote, ...]
+    answer: Answer
+    schema_version: str = SCHEMA_VERSION

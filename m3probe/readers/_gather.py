@@ -1,0 +1,191 @@
+"""Events of one file to columns, window by window, without keeping the events."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from m3probe.model.recording import RecordingBuilder
+from m3probe.model.tables import NONE, Array
+from m3probe.readers.events import NS_ABOVE, Event, to_ns
+
+Int = npt.NDArray[np.int64]
+
+CATEGORY: dict[str, str] = {
+    "kernel": "kernels",
+    "Kernel": "kernels",
+    "gpu_memcpy": "memcpy",
+    "Memcpy": "memcpy",
+    "gpu_memset": "memset",
+    "Memset": "memset",
+    "cuda_runtime": "launches",
+    "cuda_driver": "launches",
+    "hip_runtime": "launches",
+    "Runtime": "launches",
+    "cpu_op": "ops",
+    "Operator": "ops",
+    "user_annotation": "annotations",
+    "gpu_user_annotation": "gpu_annotations",
+    "python_function": "python",
+}
+"""Category of an event, in today's and in the 2021 dialect -> where it goes."""
+
+_LAST_NUMBER = re.compile(r"(\d+)\D*$")
+_INT64 = 2**63
+
+
+class _Ids(dict[Any, int]):
+    """Text (or raw JSON) -> id, asking ``intern`` once per distinct value."""
+
+    def __init__(self, intern: Callable[[str], int]) -> None:
+        super().__init__()
+        self._intern = intern
+
+    def __missing__(self, key: Any) -> int:
+        text = key if isinstance(key, str) else key.decode("utf-8", "backslashreplace")
+        found = self[key] = NONE if not text or text == "null" else self._intern(text)
+        return found
+
+
+class _Grids(dict[bytes, int]):
+    def __init__(self, builder: RecordingBuilder) -> None:
+        super().__init__()
+        self._builder = builder
+
+    def __missing__(self, key: bytes) -> int:
+        try:
+            value = tuple(int(n) for n in msgspec.json.decode(key))
+        except (msgspec.MsgspecError, TypeError, ValueError):
+            value = ()
+        found = self[key] = self._builder.dims.intern(value) if value else NONE
+        return found
+
+
+class Gather:
+    """Columns of one file; ``column(part, name)`` joins what the windows brought."""
+
+    def __init__(self, builder: RecordingBuilder) -> None:
+        self._ids = _Ids(builder.strings.intern)
+        self._grids = _Grids(builder)
+        self._parts: dict[tuple[str, str], list[Array]] = {}
+        self.per_us = 0
+        self.events_x = 0
+        self.python_functions = 0
+
+    def add(self, events: list[Event]) -> None:
+        """Take one window of events."""
+        buckets: dict[str, list[Event]] = {}
+        for event in events:
+            part = CATEGORY.get(event.cat)
+            if event.ph != "X":
+                continue
+            self.events_x += 1
+            if part is not None:
+                buckets.setdefault(part, []).append(event)
+        self.python_functions += len(buckets.pop("python", ()))
+        if buckets and not self.per_us:
+            self.per_us = _unit(events)
+        for part, found in buckets.items():
+            self._common(part, found)
+            _PARTS.get(part, _nothing)(self, part, found)
+
+    def column(self, part: str, name: str, dtype: str = "int64") -> Array:
+        """One joined column; empty when the file has no such event."""
+        parts = self._parts.get((part, name))
+        return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
+
+    def count(self, part: str) -> int:
+        """Rows of a part."""
+        return sum(len(a) for a in self._parts.get((part, "name"), ()))
+
+    # --- one window -----------------------------------------------------------------------------
+
+    def _put(self, part: str, name: str, values: Array) -> None:
+        self._parts.setdefault((part, name), []).append(values)
+
+    def _ints(self, part: str, name: str, values: Iterable[int], count: int) -> None:
+        self._put(part, name, np.fromiter(values, dtype=np.int64, count=count))
+
+    def _common(self, part: str, events: list[Event]) -> None:
+        n = len(events)
+        self._ints(part, "name", map(self._ids.__getitem__, [e.name for e in events]), n)
+        self._put(part, "start_ns", to_ns([e.ts for e in events], self.per_us))
+        self._put(part, "dur_ns", to_ns([e.dur for e in events], self.per_us))
+
+    def _host(self, part: str, events: list[Event]) -> None:
+        n = len(events)
+        self._ints(part, "pid", map(_number, [e.pid for e in events]), n)
+        self._ints(part, "tid", map(_number, [e.tid for e in events]), n)
+
+    def _device(self, part: str, events: list[Event]) -> None:
+        n = len(events)
+        self._ints(part, "device", [_number(e.args.device if e.args.device >= 0 else e.pid) for e in events], n)
+        self._ints(part, "stream", [_number(e.tid if e.args.stream == -1 else e.args.stream) for e in events], n)
+        self._ints(part, "correlation", [_number(e.args.correlation) for e in events], n)
+
+    def _kernels(self, part: str, events: list[Event]) -> None:
+        self._device(part, events)
+        self._grid(part, events)
+
+    def _grid(self, part: str, events: list[Event]) -> None:
+        self._ints(part, "grid", map(self._grids.__getitem__, [bytes(e.args.grid) for e in events]), len(events))
+
+    def _transfers(self, part: str, events: list[Event]) -> None:
+        self._device(part, events)
+        self._ints(part, "payload_bytes", [_number(e.args.payload_bytes) for e in events], len(events))
+
+    def _launches(self, part: str, events: list[Event]) -> None:
+        n = len(events)
+        self._host(part, events)
+        self._grid(part, events)
+        self._ints(part, "correlation", [_number(e.args.correlation) for e in events], n)
+        self._ints(part, "kernel", map(self._ids.__getitem__, [e.args.kernel for e in events]), n)
+
+    def _ops(self, part: str, events: list[Event]) -> None:
+        n = len(events)
+        ids = self._ids.__getitem__
+        self._host(part, events)
+        args = [e.args for e in events]
+        self._ints(part, "dims", map(ids, [bytes(a.dims) or bytes(a.dims_2021) for a in args]), n)
+        self._ints(part, "types", map(ids, [bytes(a.types) for a in args]), n)
+        self._ints(part, "strides", map(ids, [bytes(a.strides) for a in args]), n)
+        self._ints(part, "collective", map(ids, [a.collective for a in args]), n)
+        self._ints(part, "payload_dtype", map(ids, [a.payload_dtype for a in args]), n)
+        self._ints(part, "payload_elems", [_number(a.payload_elems) for a in args], n)
+        self._ints(part, "group_size", [_number(a.group_size) for a in args], n)
+
+
+def _nothing(gather: Gather, part: str, events: list[Event]) -> None:
+    """Parts that need no more than name and time."""
+
+
+_PARTS: dict[str, Callable[[Gather, str, list[Event]], None]] = {
+    "kernels": Gather._kernels,
+    "memcpy": Gather._transfers,
+    "memset": Gather._transfers,
+    "launches": Gather._launches,
+    "ops": Gather._ops,
+    "annotations": Gather._host,
+}
+
+
+def _unit(events: list[Event]) -> int:
+    """1000 when times are microseconds, 1 when they are ns (told by size, not by displayTimeUnit)."""
+    largest = max((float(e.ts) for e in events if e.ts), default=0.0)
+    return 1 if largest > NS_ABOVE else 1000
+
+
+def _number(value: int | float | str) -> int:
+    """An id as int64: the last digits of text such as "stream 7", handles wrapped; -1 if none."""
+    if type(value) is int and -_INT64 <= value < _INT64:
+        return value
+    if isinstance(value, str):
+        found = _LAST_NUMBER.search(value)
+        return _number(int(found.group(1))) if found else NONE
+    wrapped = int(value) % (2 * _INT64)
+    return wrapped - 2 * _INT64 if wrapped >= _INT64 else wrapped

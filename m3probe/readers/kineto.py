@@ -1,0 +1,337 @@
+"""torch-profiler (kineto) and other Chrome traces: one file -> rows of a recording."""
+
+from __future__ import annotations
+
+import gc
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from m3probe.kernels.grammar import classify
+from m3probe.model.recording import Device, EventCounts, Meta, Note, RecordingBuilder, SourceFile
+from m3probe.model.tables import NONE, Array
+from m3probe.plugs import Progress, Reader
+from m3probe.readers import _capture, _link, _steps
+from m3probe.readers._gather import Gather
+from m3probe.readers._notes import notes_of
+from m3probe.readers.stream import TraceStream
+from m3probe.schema.verdicts import FAMILIES, GRAPH_MODES, PHASES, GraphMode
+
+_RANK_IN_NAME = re.compile(r"rank[_-]?(\d+)")
+_CAPTURE_FILE = re.compile(r"graph_capture|(?:^|[\\/])capture_traces[\\/]")
+_MODES = list(GRAPH_MODES)
+
+
+def sniff(path: Path, head: bytes) -> bool:
+    """A Chrome trace: an object that names traceEvents (or kineto's keys), or an array of events."""
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if text.startswith(b"["):
+        return b'"ph"' in text[:65536]
+    kineto = b'"traceEvents"' in text or (b'"schemaVersion"' in text and b"rocprofiler-sdk-tool" not in text)
+    return text.startswith(b"{") and (kineto or b'"deviceProperties"' in text)
+
+
+def read(path: Path, builder: RecordingBuilder, progress: Progress, in_folder: bool) -> None:
+    """Add one trace file to ``builder``.
+
+    Raises:
+        UnreadableInput: not a trace, no events, or two writers in one file.
+    """
+    stream = TraceStream(path)
+    gather = Gather(builder)
+    collecting = gc.isenabled()
+    gc.disable()  # events hold no cycles; the collector would walk millions of live objects
+    try:
+        for events in stream:
+            gather.add(events)
+            progress(path, stream.bytes_read, stream.size_bytes)
+    finally:
+        if collecting:
+            gc.enable()
+    file = _source_file(path, stream, gather, builder, in_folder)
+    builder.files.append(file)
+    builder.note(notes_of(file, stream, gather.events_x))
+    builder.meta = _meta(builder.meta, stream.header)
+    if file.role == "capture":
+        _capture.add_census(gather, builder, len(builder.files) - 1)
+    elif file.role == "rank":
+        _Rows(gather, builder, len(builder.files) - 1).add()
+
+
+READER = Reader(title="torch-profiler (kineto) trace", sniff=sniff, read=read)
+
+
+# --- the file ------------------------------------------------------------------------------------
+
+
+def _source_file(
+    path: Path, stream: TraceStream, gather: Gather, builder: RecordingBuilder, in_folder: bool
+) -> SourceFile:
+    info = stream.header.get("distributedInfo")
+    info = info if isinstance(info, dict) else {}
+    named = _RANK_IN_NAME.search(path.name)
+    role = _role(path, gather, builder)
+    rank = _int(info.get("rank"), int(named.group(1)) if named else None)
+    damage = stream.damage
+    counts = EventCounts(
+        events_x=gather.events_x + stream.python_functions,
+        gpu_annotations=gather.count("gpu_annotations"),
+        annotation_gpu_span_ns=int(gather.column("gpu_annotations", "dur_ns").sum()),
+        profiler_steps=_profiler_steps(gather, builder),
+        non_finite_args=damage.non_finite,
+        python_functions=gather.python_functions + stream.python_functions,
+        lost_events=damage.lost,
+        repaired_events=damage.guessed,
+        truncated=stream.truncated,
+    )
+    return SourceFile(
+        path=str(path),
+        kind="kineto",
+        role=role,
+        rank=None if role == "frontend" else rank,
+        world_size=_int(info.get("world_size"), None),
+        base_time_ns=_int(stream.header.get("baseTimeNanoseconds"), None),
+        size_bytes=stream.size_bytes,
+        counts=counts,
+        in_folder=in_folder,
+    )
+
+
+def _role(path: Path, gather: Gather, builder: RecordingBuilder) -> str:
+    if ".async_llm" in path.name:
+        return "frontend"
+    if _CAPTURE_FILE.search(f"{path.parent.name}/{path.name}"):
+        return "capture"
+    texts = builder.strings.texts
+    annotations = {texts[i] for i in set(gather.column("annotations", "name").tolist()) if i >= 0}
+    captures = any(_steps.CAPTURE.fullmatch(a) for a in annotations)
+    serves = any(_steps.parse(a) is not None for a in annotations)
+    return "capture" if captures and not serves else "rank"
+
+
+def _profiler_steps(gather: Gather, builder: RecordingBuilder) -> int:
+    texts = builder.strings.texts
+    names = gather.column("annotations", "name").tolist()
+    return sum(i >= 0 and texts[i].startswith(_steps.PROFILER_STEP) for i in names)
+
+
+def _int(value: Any, default: int | None) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else default
+
+
+_VERSION_KEYS = (
+    "vllm_version",
+    "cuda_runtime_version",
+    "cuda_driver_version",
+    "cupti_version",
+    "hip_runtime_version",
+    "hip_driver_version",
+    "roctracer_version",
+)
+_FLAG_KEYS = ("record_shapes", "with_stack", "with_flops", "with_modules", "profile_memory")
+
+
+def _meta(meta: Meta, header: dict[str, Any]) -> Meta:
+    found = header.get("deviceProperties")
+    devices = tuple(_device(d) for d in found if isinstance(d, dict)) if isinstance(found, list) else ()
+    info = header.get("distributedInfo")
+    backend = str(info.get("backend", "")) if isinstance(info, dict) else ""
+    return replace(
+        meta,
+        versions={**meta.versions, **{k: str(header[k]) for k in _VERSION_KEYS if k in header}},
+        flags={**meta.flags, **{k: str(header[k]) for k in _FLAG_KEYS if k in header}},
+        devices=meta.devices or devices,
+        backend=meta.backend or backend,
+    )
+
+
+def _device(said: dict[str, Any]) -> Device:
+    def number(key: str) -> int:
+        value = said.get(key)
+        return value if isinstance(value, int) else NONE
+
+    return Device(
+        index=number("id"),
+        name=str(said.get("name", "")),
+        units=number("numSms"),
+        compute_major=number("computeMajor"),
+        compute_minor=number("computeMinor"),
+        warp_size=number("warpSize"),
+        memory_bytes=number("totalGlobalMem"),
+    )
+
+
+# --- its rows --------------------------------------------------------------------------------------
+
+
+class _Rows:
+    """One rank file's rows, linked, added to the builder with absolute row references."""
+
+    def __init__(self, gather: Gather, builder: RecordingBuilder, file: int) -> None:
+        self.g = gather
+        self.b = builder
+        self.file = file
+        self.offset = {table: builder.rows(table) for table in ("steps", "launches", "ops")}
+        texts = builder.strings.texts
+        self.call_kind = np.array([_link.call_kind(texts[i]) for i in self._names("launches")], dtype=np.int8)
+
+    def add(self) -> None:
+        call_start = self.g.column("launches", "start_ns")
+        order, parsed = self._ordered_steps()
+        step_start = self.g.column("annotations", "start_ns")[order]
+        call_step = _link.step_of(call_start, step_start)
+        call_op = self._call_ops(call_start)
+        linked = self._kernels(call_step, call_op)
+        for kind, part in enumerate(("memcpy", "memset")):
+            self._transfers(kind, part, call_step, call_op)
+        self._launches(call_step, call_op, linked)
+        self._ops()
+        self._steps(order, parsed, call_step)
+
+    def _names(self, part: str) -> list[int]:
+        names: list[int] = self.g.column(part, "name").tolist()
+        return names
+
+    def _call_ops(self, call_start: Array) -> Array:
+        g = self.g
+        return _link.innermost_op(
+            _link.threads(g.column("launches", "pid"), g.column("launches", "tid")),
+            call_start,
+            _link.threads(g.column("ops", "pid"), g.column("ops", "tid")),
+            g.column("ops", "start_ns"),
+            g.column("ops", "dur_ns"),
+        )
+
+    def _where(self, part: str) -> dict[str, Array]:
+        found = {key: self.g.column(part, key) for key in ("name", "start_ns", "dur_ns")}
+        found["file"] = np.full(len(found["name"]), self.file, dtype=np.int32)
+        return found
+
+    def _host(self, part: str) -> dict[str, Array]:
+        return {key: self.g.column(part, key) for key in ("pid", "tid")}
+
+    def _linked(self, part: str, call_step: Array, call_op: Array) -> tuple[dict[str, Array], Array]:
+        """Device columns of ``part`` and the local launch row of each."""
+        columns = {key: self.g.column(part, key) for key in ("device", "stream", "correlation")}
+        launch = _link.launch_of(columns["correlation"], self.g.column("launches", "correlation"), self.call_kind)
+        graph = _take(self.call_kind, launch, 0) == _link.GRAPH_LAUNCH
+        columns["launch"] = _absolute(launch, self.offset["launches"])
+        columns["step"] = _absolute(_take(call_step, launch, NONE), self.offset["steps"])
+        columns["op"] = np.where(graph, NONE, _absolute(_take(call_op, launch, NONE), self.offset["ops"]))
+        columns["in_graph"] = graph
+        return columns, launch
+
+    def _kernels(self, call_step: Array, call_op: Array) -> Array:
+        columns, launch = self._linked("kernels", call_step, call_op)
+        where = self._where("kernels")
+        columns["family"] = _families(where["name"], self.b)
+        columns["timed"] = (where["start_ns"] != 0) & (where["dur_ns"] >= 0)
+        columns["grid"] = self.g.column("kernels", "grid")
+        self.b.add("kernels", {**where, **columns})
+        return launch
+
+    def _transfers(self, kind: int, part: str, call_step: Array, call_op: Array) -> None:
+        columns, _ = self._linked(part, call_step, call_op)
+        where = self._where(part)
+        columns["kind"] = np.full(len(where["name"]), kind, dtype=np.int8)
+        columns["payload_bytes"] = self.g.column(part, "payload_bytes")
+        self.b.add("transfers", {**where, **columns})
+
+    def _launches(self, call_step: Array, call_op: Array, linked: Array) -> None:
+        where = self._where("launches")
+        n = len(where["name"])
+        self.b.add(
+            "launches",
+            {
+                **where,
+                **self._host("launches"),
+                "correlation": self.g.column("launches", "correlation"),
+                "kind": self.call_kind,
+                "step": _absolute(call_step, self.offset["steps"]),
+                "op": _absolute(call_op, self.offset["ops"]),
+                "kernels": np.bincount(linked[linked >= 0], minlength=n),
+                "graph": np.full(n, NONE, dtype=np.int32),
+            },
+        )
+
+    def _ops(self) -> None:
+        keys = ("dims", "types", "strides", "collective", "payload_elems", "payload_dtype", "group_size")
+        columns = {key: self.g.column("ops", key) for key in keys}
+        self.b.add("ops", {**self._where("ops"), **self._host("ops"), **columns})
+
+    def _ordered_steps(self) -> tuple[list[int], list[_steps.StepName]]:
+        """Annotation rows that are steps, in order of time, and what each says."""
+        names = self._names("annotations")
+        texts = self.b.strings.texts
+        said = {i: _steps.parse(texts[i]) for i in set(names) if i >= 0}
+        rows = [row for row, name in enumerate(names) if said.get(name) is not None]
+        if not rows:
+            profiler = {i: texts[i].startswith(_steps.PROFILER_STEP) for i in set(names) if i >= 0}
+            rows = [row for row, name in enumerate(names) if profiler.get(name)]
+            said = {i: _steps.StepName() for i in profiler}
+        start = self.g.column("annotations", "start_ns").tolist()
+        dur = self.g.column("annotations", "dur_ns").tolist()
+        rows.sort(key=lambda row: (start[row], -dur[row]))
+        kept: list[int] = []
+        parsed: list[_steps.StepName] = []
+        for row in rows:
+            step = said[names[row]] or _steps.StepName()
+            if kept and start[row] + dur[row] <= start[kept[-1]] + dur[kept[-1]]:
+                parsed[-1] = parsed[-1].filled_from(step)  # nested: the outermost is the step
+            else:
+                kept.append(row)
+                parsed.append(step)
+        return kept, parsed
+
+    def _steps(self, order: list[int], parsed: list[_steps.StepName], call_step: Array) -> None:
+        at = np.array(order, dtype=np.int64)
+        where = {key: values[at] for key, values in self._where("annotations").items()}
+        host = {key: values[at] for key, values in self._host("annotations").items()}
+        launches = call_step[(self.call_kind == _link.GRAPH_LAUNCH) & (call_step >= 0)]
+        graphs = np.bincount(launches, minlength=len(at))
+        end = np.append(where["start_ns"][1:], self._last_ns()) if len(at) else where["start_ns"]
+        numbers = {
+            key: np.array([getattr(step, key) for step in parsed], dtype=np.int64)
+            for key in ("requests", "rows", "ctx_reqs", "ctx_tokens", "gen_reqs", "gen_tokens")
+            + ("ctx_seq_len_sum", "gen_seq_len_sum", "ctx_sq_sum")
+        }
+        phases = np.array([PHASES.index(step.phase) for step in parsed], dtype=np.int8)
+        modes = np.array([_MODES.index(_mode(int(n))) for n in graphs], dtype=np.int8)
+        extra = {"end_ns": end, "phase": phases, "graph_launches": graphs, "graph_mode": modes}
+        self.b.add("steps", {**where, **host, **numbers, **extra})
+
+    def _last_ns(self) -> int:
+        ends = [
+            int((self.g.column(part, "start_ns") + self.g.column(part, "dur_ns")).max())
+            for part in ("kernels", "memcpy", "memset", "launches", "ops", "annotations")
+            if self.g.count(part)
+        ]
+        return max(ends, default=0)
+
+
+def _mode(graph_launches: int) -> GraphMode:
+    if graph_launches == 0:
+        return GraphMode.NONE
+    return GraphMode.FULL if graph_launches == 1 else GraphMode.PIECEWISE
+
+
+def _families(names: Array, builder: RecordingBuilder) -> Array:
+    """Family of each row, asking the grammar once per distinct name."""
+    texts = builder.strings.texts
+    distinct, where = np.unique(names, return_inverse=True)
+    known = [FAMILIES.index(classify(texts[i] if i >= 0 else "").family) for i in distinct]
+    return np.array(known, dtype=np.int8)[where] if len(distinct) else np.empty(0, dtype=np.int8)
+
+
+def _take(values: Array, rows: Array, default: int) -> Array:
+    """``values[rows]``, ``default`` where a row is -1."""
+    if not len(values):
+        return np.full(len(rows), default, dtype=values.dtype)
+    return np.where(rows >= 0, values[np.maximum(rows, 0)], default)
+
+
+def _absolute(rows: Array, offset: int) -> Array:
+    return np.where(rows >= 0, rows + offset, NONE).astype(np.int32)

@@ -1,0 +1,1 @@
+"""The words that cross every doorway: verdicts, families, phases, outcomes."""

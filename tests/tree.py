@@ -1,0 +1,35 @@
+"""Where the tree's rooms lie and what is in them; shared by the tests that look at files instead of behaviour."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOMS = {
+    "m3probe": "m3probe",
+    "m3probe.analyzers": "analyzers",
+    "m3probe.collectors": "collectors",
+    "m3probe.tui": "tui",
+}
+
+
+def room_files(folder: str) -> list[Path]:
+    """Every file of one top-level folder that git would keep; a folder that does not exist yet has none."""
+    found = (path for path in (ROOT / folder).rglob("*") if path.is_file())
+    return sorted(path for path in found if "__pycache__" not in path.parts and path.suffix != ".pyc")
+
+
+def installed_names() -> dict[str, Path]:
+    """Path inside the wheel -> file on disk, for every file of every room that has code."""
+    names: dict[str, Path] = {}
+    for package, folder in ROOMS.items():
+        if (ROOT / folder / "__init__.py").is_file():
+            inside = package.replace(".", "/")
+            names |= {f"{inside}/{path.relative_to(ROOT / folder)}": path for path in room_files(folder)}
+    return names
+
+
+def modules() -> dict[str, Path]:
+    """Dotted import name -> source file, for every module of every room that has code."""
+    sources = {name: path for name, path in installed_names().items() if name.endswith(".py")}
+    return {
+        name.removesuffix(".py").replace("/", ".").removesuffix(".__init__"): path for name, path in sources.items()
+    }
