@@ -1,0 +1,210 @@
+"""Can the evidence be trusted? Each check in fixed words, with its numbers.
+
+Only what can hide kernels makes path verdicts unproven: graph launches without kernels, unequal
+replays, a cut file, a missing rank, a capture trace read as serving. Fewer kernels than the census
+degrades trust but hides nothing: the census says what ran.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from m3probe.analyzers import _figures as figures
+from m3probe.model.recording import Recording
+from m3probe.model.tables import NONE, Array
+
+GRAPH_LAUNCH = 2
+LOST_TIME_SHARE = 0.01
+"""Above this share of kernels without a usable time, trust is degraded (design: Trust)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing to know about the evidence; ``verdict`` is the trust it leaves ("" leaves it alone)."""
+
+    word: str
+    text: str
+    verdict: str = ""
+    hides_kernels: bool = False
+    count: int = 1
+
+
+def checks(rec: Recording) -> list[Check]:
+    """All checks that fired, those against trust first."""
+    found = [
+        *_nothing_seen(rec),
+        *_cut(rec),
+        *_missing_ranks(rec),
+        *_graph_launches(rec),
+        *_unequal_replays(rec),
+        *_times(rec),
+        *_links(rec),
+        *_overlaps(rec),
+    ]
+    return sorted(found, key=lambda check: not check.verdict)
+
+
+# --- what was read -----------------------------------------------------------------------------------
+
+
+def _nothing_seen(rec: Recording) -> Iterator[Check]:
+    roles = {f.role for f in rec.files}
+    if roles == {"capture"}:
+        text = "only graph-capture traces: capture is not serving, their kernels count in nothing"
+        yield Check("capture_as_serving", text, "unusable", True)
+    elif roles == {"frontend"}:
+        text = "only front-end traces (API server): no worker, so no kernel can be in them"
+        yield Check("frontend_only", text, "unusable", True)
+    elif not len(rec.kernels) and not (rec.launches["graph"] != NONE).any():
+        text = f"no GPU kernels in trace ({len(rec.ops):,} host operators, {len(rec.launches):,} runtime calls)"
+        quiet = not len(rec.ops) and not len(rec.launches)
+        yield Check("no_kernels", text, "unusable", True, count=0 if quiet else 1)
+
+
+def _cut(rec: Recording) -> Iterator[Check]:
+    cut = [f.path for f in rec.files if f.counts.truncated and f.role == "rank"]
+    if cut:
+        yield Check("truncated", f"{len(cut)} file(s) cut: kernels may be missing at the end", "degraded", True, 0)
+    lost = sum(f.counts.lost_events for f in rec.files if f.role == "rank")
+    if lost:
+        yield Check("lost_events", f"{lost:,} event(s) lost: kernels may be among them", "degraded", True, 0)
+
+
+def missing_ranks(rec: Recording) -> list[int]:
+    """Ranks of 0..world_size-1 without a file; [] for a single file, which speaks for its own rank."""
+    files = [f for f in rec.files if f.role == "rank"]
+    if len(files) < 2 and not any(f.in_folder for f in files):
+        return []
+    world = max((f.world_size or 0 for f in files), default=0)
+    known = {f.rank for f in files if f.rank is not None}
+    return [rank for rank in range(world) if rank not in known] if known else []
+
+
+def _missing_ranks(rec: Recording) -> Iterator[Check]:
+    missing = missing_ranks(rec)
+    if missing:
+        shown = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
+        world = len(missing) + len({f.rank for f in rec.files if f.role == "rank" and f.rank is not None})
+        text = f"rank {shown} missing: {len(missing)} of {world} ranks wrote no trace"
+        yield Check("missing_rank", text, "degraded", True, len(missing))
+
+
+# --- graphs -------------------------------------------------------------------------------------------
+
+
+def _graph_launches(rec: Recording) -> Iterator[Check]:
+    launches = rec.launches
+    graph = launches["kind"] == GRAPH_LAUNCH
+    matched = graph & (launches["graph"] != NONE)
+    bare = int((graph & ~matched & (launches["kernels"] == 0)).sum())
+    if bare:
+        text = (
+            f"graph launches without kernels: {bare:,} of {int(graph.sum()):,} (profiler loss likely; "
+            "ROCm 7.2 libraries are known to drop them, sglang PR 35390)"
+        )
+        yield Check("graph_launches_without_kernels", text, "degraded", True, bare)
+    sizes = np.bincount(rec.graphs["graph"]) if len(rec.graphs) else np.zeros(1, dtype=np.int64)
+    expected = int(sizes[launches["graph"][matched]].sum())
+    recorded = int(launches["kernels"][matched].sum())
+    if recorded < expected:
+        text = f"fewer kernels than the census: {recorded:,} recorded, {expected:,} captured x replayed"
+        yield Check("fewer_kernels_than_census", text, "degraded", False, expected - recorded)
+
+
+def replay_names(rec: Recording) -> dict[int, Counter[int]]:
+    """{graph launch row: its kernel names counted}; launches without kernels are left out."""
+    rows = np.flatnonzero(rec.kernels["in_graph"])
+    found: dict[int, Counter[int]] = {}
+    pairs = zip(rec.kernels["launch"][rows].tolist(), rec.kernels["name"][rows].tolist(), strict=True)
+    for launch, name in pairs:
+        found.setdefault(launch, Counter())[name] += 1
+    return found
+
+
+def _unequal_replays(rec: Recording) -> Iterator[Check]:
+    launches = rec.launches
+    rows = np.flatnonzero((launches["kind"] == GRAPH_LAUNCH) & (launches["kernels"] > 0))
+    if len(rows) < 2:
+        return
+    if not len(rec.steps):
+        yield from _prefix_replays(rec, rows)
+        return
+    names = replay_names(rec)
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for row, place in _places(rec).items():
+        if row in names and launches["graph"][row] == NONE:
+            groups.setdefault(place, []).append(row)
+    unequal = [rows for rows in groups.values() if len({_size(names[r]) for r in rows}) > 1]
+    if unequal:
+        sizes = sorted({_size(names[r]) for r in unequal[0]})
+        text = (
+            f"unequal replays: the same graph launch of equal steps shows {' or '.join(map(str, sizes))} kernels "
+            f"({len(unequal)} place(s)); kernels were lost"
+        )
+        yield Check("unequal_replays", text, "degraded", True, len(unequal))
+
+
+def _size(names: Counter[int]) -> int:
+    return sum(names.values())
+
+
+def _places(rec: Recording) -> dict[int, tuple[int, ...]]:
+    """{graph launch row: (file, rows, requests, graph launches of its step, position in it)}."""
+    launches, steps = rec.launches, rec.steps
+    rows = np.flatnonzero((launches["kind"] == GRAPH_LAUNCH) & (launches["step"] != NONE))
+    rows = rows[np.argsort(launches["start_ns"][rows], kind="stable")]
+    seen: Counter[int] = Counter()
+    places: dict[int, tuple[int, ...]] = {}
+    for row, step in zip(rows.tolist(), launches["step"][rows].tolist(), strict=True):
+        key = [int(steps[name][step]) for name in ("file", "rows", "requests", "ctx_reqs", "graph_launches")]
+        places[row] = (*key, seen[step])
+        seen[step] += 1
+    return places
+
+
+def _prefix_replays(rec: Recording, rows: Array) -> Iterator[Check]:
+    """Without steps nothing says that two launches replay one graph: a shorter twin is only a warning."""
+    distinct = {frozenset(c.items()): c for c in replay_names(rec).values()}
+    counters = list(distinct.values())
+    sizes = sorted({_size(c) for c in counters})
+    twins = len(sizes) > 1 and any(a != b and not a - b for a in counters for b in counters)
+    if twins:
+        text = f"replays with unequal kernel counts: {', '.join(map(str, sizes))}; no steps say whether they are one graph"
+        yield Check("unequal_replays_no_steps", text, count=len(rows))
+
+
+# --- times and links ---------------------------------------------------------------------------------
+
+
+def _times(rec: Recording) -> Iterator[Check]:
+    kernels = rec.kernels
+    total = len(kernels)
+    for word, text, mask in (
+        ("no_time", "records without timestamps", kernels["start_ns"] == 0),
+        ("negative_duration", "negative duration", kernels["dur_ns"] < 0),
+    ):
+        count = int(mask.sum())
+        if count:
+            bad = "degraded" if count > LOST_TIME_SHARE * total else ""
+            yield Check(word, f"{text}: {count:,} of {total:,} kernels, left out of every time", bad, False, count)
+
+
+def _links(rec: Recording) -> Iterator[Check]:
+    if len(rec.kernels) and not len(rec.launches):
+        yield Check("no_launches", "no runtime calls in trace: no kernel belongs to a step")
+        return
+    unlinked = int((rec.kernels["launch"] == NONE).sum())
+    if unlinked:
+        text = f"kernels without a launch: {unlinked:,} of {len(rec.kernels):,}; they belong to no step"
+        yield Check("unlinked_kernels", text, count=unlinked)
+
+
+def _overlaps(rec: Recording) -> Iterator[Check]:
+    overlaps = int(figures.neighbours(rec).overlapping.sum())
+    if overlaps:
+        text = f"same-stream overlap: {overlaps:,} pair(s) of kernels (graph branches and PDL do this; no fault)"
+        yield Check("same_stream_overlap", text, count=overlaps)

@@ -1,0 +1,134 @@
+"""What ran: totals, families, phases and steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from m3probe.analyzers import _figures as figures
+from m3probe.hardware import identify
+from m3probe.model.recording import Recording
+from m3probe.model.report import Answer, FamilyRow, PhaseRow, StepRow, Summary, SummarySection
+from m3probe.model.tables import NONE
+from m3probe.plugs import Analyzer
+from m3probe.schema.verdicts import FAMILIES, GRAPH_MODES, PHASES
+
+
+def judge(rec: Recording, _so_far: Answer) -> Answer:
+    """The totals of design section 5, over all ranks."""
+    return Answer((SummarySection(_meta(rec), _summary(rec), _steps(rec)),))
+
+
+ANALYZER = Analyzer(title="What ran?", order=10, judge=judge)
+
+
+def _summary(rec: Recording) -> Summary:
+    known = bool(len(figures.timed(rec)))
+    return Summary(
+        kernel_count=len(rec.kernels),
+        kernel_time_ns=figures.kernel_time_ns(rec) if known else None,
+        busy_union_ns=figures.busy_union_ns(rec) if known else None,
+        gpu_span_ns=figures.gpu_span_ns(rec) if known else None,
+        graph_launches=int((rec.launches["kind"] == 2).sum()),
+        devices=tuple(np.unique(rec.kernels["device"]).tolist()),
+        families=_families(rec),
+        phases=_phases(rec),
+    )
+
+
+def _families(rec: Recording) -> tuple[FamilyRow, ...]:
+    rows = figures.timed(rec)
+    count = np.bincount(rec.kernels["family"], minlength=len(FAMILIES))
+    time = np.zeros(len(FAMILIES), dtype=np.int64)
+    np.add.at(time, rec.kernels["family"][rows], rec.kernels["dur_ns"][rows])
+    total = int(time.sum())
+    found = [
+        FamilyRow(str(family), int(count[i]), int(time[i]) if total else None, int(time[i]) / total if total else None)
+        for i, family in enumerate(FAMILIES)
+        if count[i]
+    ]
+    return tuple(sorted(found, key=lambda row: (-(row.time_ns or 0), -row.count, row.family)))
+
+
+def _phases(rec: Recording) -> tuple[PhaseRow, ...]:
+    counts = figures.step_kernel_counts(rec)
+    times = figures.step_kernel_time_ns(rec)
+    idle = idle_share_by_phase(rec)
+    timed = bool(len(figures.timed(rec)))
+    found = []
+    for index, phase in enumerate(PHASES):
+        steps = np.flatnonzero(rec.steps["phase"] == index)
+        if len(steps):
+            time = int(times[steps].sum()) if timed else None
+            found.append(PhaseRow(str(phase), len(steps), int(counts[steps].sum()), time, idle.get(str(phase))))
+    return tuple(found)
+
+
+def idle_share_by_phase(rec: Recording) -> dict[str, float]:
+    """1 - union of GPU work / GPU windows of the phase's steps; phases without GPU times are left out."""
+    span: dict[str, int] = {}
+    busy: dict[str, int] = {}
+    for window in figures.step_windows(rec):
+        phase = str(PHASES[int(rec.steps["phase"][window.step])])
+        span[phase] = span.get(phase, 0) + window.end_ns - window.start_ns
+        busy[phase] = busy.get(phase, 0) + window.busy_ns
+    return {phase: 1.0 - busy[phase] / span[phase] for phase in span if span[phase] > 0}
+
+
+def _steps(rec: Recording) -> tuple[StepRow, ...]:
+    counts = figures.step_kernel_counts(rec).tolist()
+    times = figures.step_kernel_time_ns(rec).tolist()
+    ranks = figures.rank_of_steps(rec).tolist()
+    timed = bool(len(figures.timed(rec)))
+    steps = rec.steps
+    columns = [steps[key].tolist() for key in ("phase", "rows", "requests", "graph_mode")]
+    found = []
+    for i, (phase, rows, requests, mode) in enumerate(zip(*columns, strict=True)):
+        found.append(
+            StepRow(
+                rank=None if ranks[i] == NONE else ranks[i],
+                name=rec.strings[int(steps["name"][i])],
+                phase=str(PHASES[phase]),
+                rows=None if rows == NONE else rows,
+                requests=None if requests == NONE else requests,
+                kernel_count=counts[i],
+                kernel_time_ns=times[i] if timed else None,
+                graph_mode=str(GRAPH_MODES[mode]),
+            )
+        )
+    return tuple(found)
+
+
+def _meta(rec: Recording) -> dict[str, Any]:
+    device = rec.meta.devices[0] if rec.meta.devices else None
+    return {
+        "files": [{"path": f.path, "kind": f.kind, "role": f.role, "rank": f.rank} for f in rec.files],
+        "versions": dict(rec.meta.versions),
+        "flags": dict(rec.meta.flags),
+        "backend": rec.meta.backend or None,
+        "world_size": max((f.world_size or 0 for f in rec.files), default=0) or None,
+        "device": None if device is None else _device(rec),
+        "model": rec.meta.model.name if rec.meta.model else None,
+        "tp": rec.meta.tp,
+        "ep": rec.meta.ep,
+    }
+
+
+def _device(rec: Recording) -> dict[str, Any]:
+    said = rec.meta.devices[0]
+    found = identify(
+        said.name,
+        said.units,
+        said.compute_major,
+        said.compute_minor,
+        said.warp_size,
+        memory_bytes=max(said.memory_bytes, 0),
+    )
+    return {
+        "name": said.name or None,
+        "identified_as": found.name if found else None,
+        "certain": found.certain if found else None,
+        "units": said.units if said.units > 0 else None,
+        "memory_bytes": said.memory_bytes if said.memory_bytes > 0 else None,
+    }

@@ -1,0 +1,205 @@
+"""Lines of styled text that never exceed a width: words are wrapped, columns fitted, long names cut in the middle.
+
+Plain string formatting on purpose. Measured on CPython 3.11: importing ``rich.console`` and ``rich.table`` costs 45 ms
+CPU and laying out this report with them 30 ms more, a tenth of what ``analyze`` may cost on a small trace
+(0.7 s with interpreter and numpy); a page made here costs a few ms. Nothing in this room reads markup.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from m3probe.present.escape import safe
+
+Piece = tuple[str, str]
+"""(text, style); a style is "" or one of ``_ANSI``."""
+
+_ANSI = {
+    "bold": "1",
+    "dim": "2",
+    "good": "32",
+    "bad": "31",
+    "warn": "33",
+    "accent": "36",
+    "good bold": "1;32",
+    "bad bold": "1;31",
+    "warn bold": "1;33",
+}
+_ASCII = str.maketrans(
+    {
+        "●": "*",
+        "✗": "x",
+        "–": "-",
+        "—": "-",
+        "·": ".",
+        "⊘": "@",
+        "…": "~",
+        "×": "x",
+        "─": "-",
+        "█": "#",
+        "µ": "u",
+        "→": ">",
+        "≥": ">=",
+        "≤": "<=",
+        "±": "+-",
+        "▸": ">",
+    }
+    | dict.fromkeys("▏▎▍", "")
+    | dict.fromkeys("▌▋▊▉", "#")
+)
+_TOKENS = re.compile(r" +|[^ ]+")
+LEAST_WIDTH = 20
+
+
+@dataclass(slots=True)
+class Page:
+    """A page being written.
+
+    Args:
+        width: terminal cells a line may take; less than 20 is taken as 20.
+        color: whether styles become ANSI codes; without it the page holds no ESC byte.
+        ascii_only: whether everything is spelt in ASCII, foreign text too.
+    """
+
+    width: int
+    color: bool = False
+    ascii_only: bool = False
+    lines: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.width = max(self.width, LEAST_WIDTH)
+
+    def clean(self, text: str) -> str:
+        """``text`` as it may be shown here."""
+        text = safe(text)
+        if not self.ascii_only or text.isascii():
+            return text
+        return text.translate(_ASCII).encode("ascii", "backslashreplace").decode("ascii")
+
+    def blank(self) -> None:
+        """An empty line, never two."""
+        if self.lines and self.lines[-1]:
+            self.lines.append("")
+
+    def heading(self, title: str, aside: str = "") -> None:
+        """A block's title and what it answers, with a rule to the right edge."""
+        self.blank()
+        head: list[Piece] = [(title, "bold")]
+        if aside and cells(title) + cells(aside) + 6 <= self.width:
+            head.append((f"  {aside}", "dim"))
+        room = self.width - sum(cells(text) for text, _ in head) - 2
+        self.put([*head, ("  " + "─" * room if room > 0 else "", "dim")])
+
+    def put(self, pieces: Iterable[Piece]) -> None:
+        """One line as it is; what is too long is cut at the right edge."""
+        self._write([(self.clean(text), style) for text, style in pieces])
+
+    def say(self, *pieces: Piece | str, indent: int = 0, hang: int = 0) -> None:
+        """Text wrapped at words; lines after the first are indented by ``hang`` more."""
+        whole = [(self.clean(p), "") if isinstance(p, str) else (self.clean(p[0]), p[1]) for p in pieces]
+        indent = min(indent, self.width // 3)
+        hang = min(hang, self.width // 3)
+        for number, line in enumerate(wrapped(whole, self.width - indent, hang)):
+            self._write([(" " * (indent + (hang if number else 0)), ""), *line])
+
+    def _write(self, pieces: Iterable[Piece]) -> None:
+        room = self.width
+        kept: list[Piece] = []
+        for text, style in pieces:
+            shown = text if cells(text) <= room else clipped(text, room)
+            room -= cells(shown)
+            kept.append((shown, style))
+        while kept and not kept[-1][0].strip():
+            kept.pop()
+        if kept:
+            kept[-1] = (kept[-1][0].rstrip(), kept[-1][1])
+        self.lines.append("".join(self._painted(text, style) for text, style in kept))
+
+    def _painted(self, text: str, style: str) -> str:
+        if not (self.color and style and text.strip()):
+            return text
+        return f"\x1b[{_ANSI[style]}m{text}\x1b[0m"
+
+    def text(self) -> str:
+        """The page, ending in a newline."""
+        return "\n".join(self.lines).rstrip("\n") + "\n"
+
+
+def cells(text: str) -> int:
+    """Terminal cells that ``text`` takes: wide East Asian characters two, combining marks none."""
+    if text.isascii():
+        return len(text)
+    return sum(_char_cells(char) for char in text)
+
+
+def _char_cells(char: str) -> int:
+    if unicodedata.combining(char) or unicodedata.category(char) in {"Mn", "Me"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def clipped(text: str, room: int) -> str:
+    """As much of the start of ``text`` as fits."""
+    taken = 0
+    for index, char in enumerate(text):
+        taken += _char_cells(char)
+        if taken > room:
+            return text[:index]
+    return text
+
+
+def middle_cut(text: str, room: int, mark: str = "…") -> str:
+    """``text`` in at most ``room`` cells, its middle given up: both ends of a kernel's name tell it apart."""
+    if cells(text) <= room:
+        return text
+    if room <= 2:
+        return clipped(text, room)
+    head = (room - 1) * 2 // 3
+    tail = clipped(text[::-1], room - 1 - head)[::-1]
+    return clipped(text, head) + mark + tail
+
+
+def wrapped(pieces: Iterable[Piece], width: int, hang: int) -> list[list[Piece]]:
+    """Pieces broken at spaces into lines of at most ``width`` cells (``width - hang`` after the first)."""
+    lines: list[list[Piece]] = [[]]
+    used = 0
+    for word in _words(pieces):
+        room = width - (hang if len(lines) > 1 else 0)
+        size = sum(cells(text) for text, _ in word)
+        if used and used + size > room and not word[0][0].isspace():
+            lines.append([])
+            used, room = 0, width - hang
+        if not used and len(lines) > 1 and word[0][0].isspace():
+            continue
+        if size > room:
+            word = [(middle_cut("".join(text for text, _ in word), room), word[0][1])]
+            size = room
+        lines[-1] += word
+        used += size
+    return [_merged(line) for line in lines]
+
+
+def _words(pieces: Iterable[Piece]) -> list[list[Piece]]:
+    """Runs without a space (a word may change its style inside) and runs of spaces, in order."""
+    words: list[list[Piece]] = []
+    for text, style in pieces:
+        for token in _TOKENS.findall(text):
+            if words and not token.isspace() and not words[-1][-1][0].isspace():
+                words[-1].append((token, style))
+            else:
+                words.append([(token, style)])
+    return words
+
+
+def _merged(line: list[Piece]) -> list[Piece]:
+    """Neighbours of one style as one piece, so that a styled sentence is one ANSI run."""
+    found: list[Piece] = []
+    for text, style in line:
+        if found and found[-1][1] == style:
+            found[-1] = (found[-1][0] + text, style)
+        else:
+            found.append((text, style))
+    return found
