@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-
 from m3probe.analyzers import _figures as figures
+
 from m3probe.model.recording import Recording
 from m3probe.model.tables import NONE, Array
 
@@ -55,23 +55,31 @@ def _nothing_seen(rec: Recording) -> Iterator[Check]:
     roles = {f.role for f in rec.files}
     if roles == {"capture"}:
         text = "only graph-capture traces: capture is not serving, their kernels count in nothing"
-        yield Check("capture_as_serving", text, "unusable", True)
+        yield Check("capture_as_serving", text, "unusable", hides_kernels=True)
     elif roles == {"frontend"}:
         text = "only front-end traces (API server): no worker, so no kernel can be in them"
-        yield Check("frontend_only", text, "unusable", True)
+        yield Check("frontend_only", text, "unusable", hides_kernels=True)
     elif not len(rec.kernels) and not (rec.launches["graph"] != NONE).any():
         text = f"no GPU kernels in trace ({len(rec.ops):,} host operators, {len(rec.launches):,} runtime calls)"
         quiet = not len(rec.ops) and not len(rec.launches)
-        yield Check("no_kernels", text, "unusable", True, count=0 if quiet else 1)
+        yield Check("no_kernels", text, "unusable", hides_kernels=True, count=0 if quiet else 1)
 
 
 def _cut(rec: Recording) -> Iterator[Check]:
     cut = [f.path for f in rec.files if f.counts.truncated and f.role == "rank"]
     if cut:
-        yield Check("truncated", f"{len(cut)} file(s) cut: kernels may be missing at the end", "degraded", True, 0)
+        yield Check(
+            "truncated",
+            f"{len(cut)} file(s) cut: kernels may be missing at the end",
+            "degraded",
+            hides_kernels=True,
+            count=0,
+        )
     lost = sum(f.counts.lost_events for f in rec.files if f.role == "rank")
     if lost:
-        yield Check("lost_events", f"{lost:,} event(s) lost: kernels may be among them", "degraded", True, 0)
+        yield Check(
+            "lost_events", f"{lost:,} event(s) lost: kernels may be among them", "degraded", hides_kernels=True, count=0
+        )
 
 
 def missing_ranks(rec: Recording) -> list[int]:
@@ -90,7 +98,7 @@ def _missing_ranks(rec: Recording) -> Iterator[Check]:
         shown = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
         world = len(missing) + len({f.rank for f in rec.files if f.role == "rank" and f.rank is not None})
         text = f"rank {shown} missing: {len(missing)} of {world} ranks wrote no trace"
-        yield Check("missing_rank", text, "degraded", True, len(missing))
+        yield Check("missing_rank", text, "degraded", hides_kernels=True, count=len(missing))
 
 
 # --- graphs -------------------------------------------------------------------------------------------
@@ -106,13 +114,13 @@ def _graph_launches(rec: Recording) -> Iterator[Check]:
             f"graph launches without kernels: {bare:,} of {int(graph.sum()):,} (profiler loss likely; "
             "ROCm 7.2 libraries are known to drop them, sglang PR 35390)"
         )
-        yield Check("graph_launches_without_kernels", text, "degraded", True, bare)
+        yield Check("graph_launches_without_kernels", text, "degraded", hides_kernels=True, count=bare)
     sizes = np.bincount(rec.graphs["graph"]) if len(rec.graphs) else np.zeros(1, dtype=np.int64)
     expected = int(sizes[launches["graph"][matched]].sum())
     recorded = int(launches["kernels"][matched].sum())
     if recorded < expected:
         text = f"fewer kernels than the census: {recorded:,} recorded, {expected:,} captured x replayed"
-        yield Check("fewer_kernels_than_census", text, "degraded", False, expected - recorded)
+        yield Check("fewer_kernels_than_census", text, "degraded", count=expected - recorded)
 
 
 def replay_names(rec: Recording) -> dict[int, Counter[int]]:
@@ -145,7 +153,7 @@ def _unequal_replays(rec: Recording) -> Iterator[Check]:
             f"unequal replays: the same graph launch of equal steps shows {' or '.join(map(str, sizes))} kernels "
             f"({len(unequal)} place(s)); kernels were lost"
         )
-        yield Check("unequal_replays", text, "degraded", True, len(unequal))
+        yield Check("unequal_replays", text, "degraded", hides_kernels=True, count=len(unequal))
 
 
 def _size(names: Counter[int]) -> int:
@@ -173,7 +181,9 @@ def _prefix_replays(rec: Recording, rows: Array) -> Iterator[Check]:
     sizes = sorted({_size(c) for c in counters})
     twins = len(sizes) > 1 and any(a != b and not a - b for a in counters for b in counters)
     if twins:
-        text = f"replays with unequal kernel counts: {', '.join(map(str, sizes))}; no steps say whether they are one graph"
+        text = (
+            f"replays with unequal kernel counts: {', '.join(map(str, sizes))}; no steps say whether they are one graph"
+        )
         yield Check("unequal_replays_no_steps", text, count=len(rows))
 
 
@@ -190,7 +200,7 @@ def _times(rec: Recording) -> Iterator[Check]:
         count = int(mask.sum())
         if count:
             bad = "degraded" if count > LOST_TIME_SHARE * total else ""
-            yield Check(word, f"{text}: {count:,} of {total:,} kernels, left out of every time", bad, False, count)
+            yield Check(word, f"{text}: {count:,} of {total:,} kernels, left out of every time", bad, count=count)
 
 
 def _links(rec: Recording) -> Iterator[Check]:

@@ -37,7 +37,7 @@ def union_ns(start: Array, end: Array) -> int:
     return int((reach[last] - start[first]).sum())
 
 
-def device_key(rec: Recording, table: Table) -> Array:
+def device_key(table: Table) -> Array:
     """One key per (rank file, device)."""
     return table["file"].astype(np.int64) * 1_000_003 + table["device"]
 
@@ -52,7 +52,7 @@ def busy_by_device(rec: Recording) -> dict[tuple[int, int], int]:
     rows = timed(rec)
     start = rec.kernels["start_ns"][rows]
     end = start + rec.kernels["dur_ns"][rows]
-    key = device_key(rec, rec.kernels)[rows]
+    key = device_key(rec.kernels)[rows]
     found: dict[tuple[int, int], int] = {}
     for one in np.unique(key).tolist():
         here = np.flatnonzero(key == one)

@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 import numpy as np
-
 from m3probe.analyzers import _figures as figures
+
 from m3probe.kernels.demangle import demangle
 from m3probe.model.recording import Recording
 from m3probe.model.tables import NONE
@@ -43,7 +43,7 @@ def kernel_facts(rec: Recording) -> Facts:
 
 
 def _names(rec: Recording) -> Facts:
-    """Distinct names in order of first appearance, control bytes written ``\\xNN``."""
+    r"""Distinct names in order of first appearance, control bytes written ``\xNN``."""
     ids, first = np.unique(rec.kernels["name"], return_index=True)
     stored = [rec.strings[i] if i >= 0 else "" for i in ids[np.argsort(first)].tolist()]
     mangled = {n: demangle(n) for n in stored if n.removesuffix(".kd").startswith("_Z")}
@@ -54,7 +54,7 @@ def _names(rec: Recording) -> Facts:
 
 
 def printable(name: str) -> str:
-    """``name`` with control bytes other than tab and newline written ``\\xNN``."""
+    r"""``name`` with control bytes other than tab and newline written ``\xNN``."""
     return _CONTROL.sub(lambda m: f"\\x{ord(m.group(0)):02x}", name)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,7 +46,7 @@ def main() -> int:
         # the reader of our output went away (`m3probe ... | head`): not our fault, nothing to say
         sys.stdout = None  # type: ignore[assignment]
         return 0
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user
         return _fault(error)
 
 
@@ -59,7 +59,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"m3probe {__version__}")
     verbs = parser.add_subparsers(required=True)
-    _add(verbs, "analyze", "answer the five questions from a trace and name the next bottleneck", analyze, workload=True)
+    _add(
+        verbs, "analyze", "answer the five questions from a trace and name the next bottleneck", analyze, workload=True
+    )
     _add(verbs, "inspect", "say what is in a file and whether it can be trusted", inspect)
     check = _add(verbs, "assert", "check rules against a trace (for CI)", assert_, workload=True, rules=True)
     check.add_argument("--junit", type=Path, metavar="FILE", help="also write a JUnit XML report")
@@ -99,7 +101,7 @@ def _positive(text: str) -> int:
 
 
 def analyze(args: argparse.Namespace) -> int:
-    """``m3probe analyze PATH...``"""
+    """Answer the five questions: ``m3probe analyze PATH...``."""
     from m3probe import pipeline
 
     rec = _read(args)
@@ -116,7 +118,7 @@ def analyze(args: argparse.Namespace) -> int:
 
 
 def inspect(args: argparse.Namespace) -> int:
-    """``m3probe inspect PATH...``"""
+    """Say what is in the inputs: ``m3probe inspect PATH...``."""
     from m3probe import pipeline
     from m3probe.present.json import inspect_json
 
@@ -132,7 +134,7 @@ def inspect(args: argparse.Namespace) -> int:
 
 
 def assert_(args: argparse.Namespace) -> int:
-    """``m3probe assert RULES PATH...``"""
+    """Judge rules: ``m3probe assert RULES PATH...``."""
     from m3probe import pipeline, rules
     from m3probe.present.verdict_text import judgement_json, judgement_text
 
@@ -202,4 +204,3 @@ def _fault(error: Exception) -> int:
         file=sys.stderr,
     )
     return EXIT_FAULT
-

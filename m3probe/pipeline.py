@@ -97,7 +97,7 @@ def reading(rec: Recording) -> tuple[str, tuple[ReadNote, ...]]:
 def _judge(name: str, plug: Analyzer, rec: Recording, so_far: Answer) -> Answer:
     try:
         return plug.judge(rec, so_far)
-    except Exception as error:  # one analyzer's fault must not take the other answers with it
+    except Exception as error:  # noqa: BLE001 - one analyzer's fault must not take the other answers with it
         last = traceback.extract_tb(error.__traceback__)[-1]
         return Answer(
             findings=(

@@ -11,12 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from m3probe.model.recording import Recording, RecordingBuilder
 from m3probe.model.report import Answer
 
 Progress = Callable[[Path, int, int], None]
 """Told (file, bytes read, bytes in the file on disk) now and then."""
+
+
+class Read(Protocol):
+    """Adds one file to a recording; ``in_folder``: it was found by searching a folder."""
+
+    def __call__(self, path: Path, builder: RecordingBuilder, progress: Progress, *, in_folder: bool) -> None:
+        """Read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +39,7 @@ class Reader:
 
     title: str
     sniff: Callable[[Path, bytes], bool]
-    read: Callable[[Path, RecordingBuilder, Progress, bool], None]
+    read: Read
 
 
 @dataclass(frozen=True, slots=True)

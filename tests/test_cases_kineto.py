@@ -43,8 +43,10 @@ def same(found: Any, wanted: Any, factor: int) -> bool:
     if isinstance(wanted, dict):
         return isinstance(found, dict) and all(k in found and same(found[k], v, factor) for k, v in wanted.items())
     if isinstance(wanted, list):
-        return isinstance(found, list) and len(found) == len(wanted) and all(
-            same(f, w, factor) for f, w in zip(found, wanted, strict=True)
+        return (
+            isinstance(found, list)
+            and len(found) == len(wanted)
+            and all(same(f, w, factor) for f, w in zip(found, wanted, strict=True))
         )
     if factor > 1:
         return found == round(wanted * factor)
@@ -91,5 +93,5 @@ def test_a_handed_case_is_analyzed_without_a_raw_control_byte(path: Path) -> Non
         result = run("analyze", *extra, str(path.with_name(wanted["case"])))
         assert result.returncode == (3 if wanted["outcome"] == "error" else 0), result.stderr
         assert "Traceback" not in result.stderr
-        assert not {c for c in result.stdout + result.stderr if ord(c) < 32 and c not in "\n"}
+        assert not {c for c in result.stdout + result.stderr if ord(c) < 32 and c != "\n"}
         assert "NaN" not in result.stdout

@@ -16,7 +16,7 @@ def _library() -> Callable[[str], str | None] | None:
     """The demangler, or None where it is not installed (a guest image without extras)."""
     try:
         from pycxxfilt import itanium_demangle
-    except Exception:  # a broken binary must cost the names only, never the report
+    except (ImportError, OSError):  # a missing or broken binary costs the names only, never the report
         return None
     return itanium_demangle
 
@@ -37,5 +37,5 @@ def demangle(name: str) -> str:
         return name
     try:
         return library(name) or name
-    except Exception:  # ValueError on a malformed name; anything else is no reason to lose the kernel either
+    except ValueError:  # malformed, or (UnicodeError) bytes that were no UTF-8
         return name

@@ -102,7 +102,7 @@ class Page:
         whole = [(self.clean(p), "") if isinstance(p, str) else (self.clean(p[0]), p[1]) for p in pieces]
         indent = min(indent, self.width // 3)
         hang = min(hang, self.width // 3)
-        for number, line in enumerate(wrapped(whole, self.width - indent, hang)):
+        for number, line in enumerate(wrapped(whole, self.width - indent, hang, self.clean("…"))):
             self._write([(" " * (indent + (hang if number else 0)), ""), *line])
 
     def _write(self, pieces: Iterable[Piece]) -> None:
@@ -124,8 +124,8 @@ class Page:
         return f"\x1b[{_ANSI[style]}m{text}\x1b[0m"
 
     def text(self) -> str:
-        """The page, ending in a newline."""
-        return "\n".join(self.lines).rstrip("\n") + "\n"
+        """The page, without a newline at its end."""
+        return "\n".join(self.lines).rstrip("\n")
 
 
 def cells(text: str) -> int:
@@ -162,7 +162,7 @@ def middle_cut(text: str, room: int, mark: str = "…") -> str:
     return clipped(text, head) + mark + tail
 
 
-def wrapped(pieces: Iterable[Piece], width: int, hang: int) -> list[list[Piece]]:
+def wrapped(pieces: Iterable[Piece], width: int, hang: int, mark: str = "…") -> list[list[Piece]]:
     """Pieces broken at spaces into lines of at most ``width`` cells (``width - hang`` after the first)."""
     lines: list[list[Piece]] = [[]]
     used = 0
@@ -175,7 +175,7 @@ def wrapped(pieces: Iterable[Piece], width: int, hang: int) -> list[list[Piece]]
         if not used and len(lines) > 1 and word[0][0].isspace():
             continue
         if size > room:
-            word = [(middle_cut("".join(text for text, _ in word), room), word[0][1])]
+            word = [(middle_cut("".join(text for text, _ in word), room, mark), word[0][1])]
             size = room
         lines[-1] += word
         used += size

@@ -38,8 +38,9 @@ def table(page: Page, columns: Sequence[Column], rows: Sequence[Sequence[Cell]],
     """Write the table; columns without any text are left out."""
     body = [[_clean(page, cell) for cell in row] for row in rows]
     used = [i for i in range(len(columns)) if any(row[i][0] for row in body)]
-    widths = {i: max(cells(columns[i].head), *(cells(row[i][0]) for row in body)) for i in used}
-    widths = _fitted(columns, widths, page.width - indent)
+    room = page.width - indent
+    natural = {i: max(cells(columns[i].head), *(cells(row[i][0]) for row in body)) for i in used}
+    widths = _fitted(columns, {i: min(width, room) for i, width in natural.items()}, room)
     mark = page.clean("…")
     head: list[Cell] = [(page.clean(column.head), "dim") for column in columns]
     for row in [head, *body]:

@@ -66,7 +66,7 @@ def _written(document: Mapping[str, Any]) -> str:
     Rows go through ``json.dumps`` without indent because only that runs in C.
     """
     lines = [f"  {json.dumps(key)}: {_block(_plain(value))}" for key, value in document.items()]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+    return "{\n" + ",\n".join(lines) + "\n}"
 
 
 def _block(value: Any) -> str:

@@ -18,7 +18,8 @@ _QUIET_S = 0.5
 class Told(Protocol):
     """Called with (file, bytes read, bytes on disk)."""
 
-    def __call__(self, path: Path, read: int, size: int, /) -> None: ...
+    def __call__(self, path: Path, read: int, size: int, /) -> None:
+        """Tell it."""
 
 
 @contextmanager

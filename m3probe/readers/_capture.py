@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from m3probe.kernels.grammar import classify
 from m3probe.model.recording import RecordingBuilder
 from m3probe.model.tables import NONE, Array
 from m3probe.readers import _link, _steps
+from m3probe.readers._families import families
 from m3probe.readers._gather import Gather
-from m3probe.schema.verdicts import FAMILIES, GRAPH_MODES
+from m3probe.schema.verdicts import GRAPH_MODES
 
 
 def add_census(gather: Gather, builder: RecordingBuilder, file: int) -> None:
@@ -66,7 +66,6 @@ def _add(
         column("ops", "start_ns"),
         column("ops", "dur_ns"),
     )
-    texts = builder.strings.texts
     names = column("launches", "kernel")[launches]
     of_op = {key: _of(column("ops", key), op) for key in ("name", "dims", "types", "strides")}
     first = np.searchsorted(window, window, side="left")
@@ -79,7 +78,7 @@ def _add(
             "mode": mode,
             "padded_rows": rows,
             "name": names,
-            "family": np.array([FAMILIES.index(classify(texts[i]).family) for i in names.tolist()]),
+            "family": families(names, of_op["name"], builder),
             "op": of_op["name"],
             "dims": of_op["dims"],
             "types": of_op["types"],

@@ -22,10 +22,10 @@ def with_census(rec: Recording) -> Recording:
     names = _replay_names(rec)
     for rank, census in _census_by_rank(rec).items():
         files = [i for i, f in enumerate(rec.files) if f.role == "rank" and (f.rank == rank or None in (f.rank, rank))]
-        for step, launches in _launches_by_step(rec, files).items():
+        for step, replays in _launches_by_step(rec, files).items():
             rows = int(rec.steps["rows"][step]) if step >= 0 else NONE
-            found = match_step([names.get(row, ()) for row in launches], rows, census)
-            for row, match in zip(launches, found, strict=True):
+            found = match_step([names.get(row, ()) for row in replays], rows, census)
+            for row, match in zip(replays, found, strict=True):
                 if match is not None:
                     graph[row] = match.graph
     launches = Table("launches", {**rec.launches.columns, "graph": graph})

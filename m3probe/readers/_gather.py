@@ -117,7 +117,8 @@ class Gather:
         self._put(part, "start_ns", to_ns([e.ts for e in events], self.per_us))
         self._put(part, "dur_ns", to_ns([e.dur for e in events], self.per_us))
 
-    def _host(self, part: str, events: list[Event]) -> None:
+    def host(self, part: str, events: list[Event]) -> None:
+        """Process and thread."""
         n = len(events)
         self._ints(part, "pid", map(_number, [e.pid for e in events]), n)
         self._ints(part, "tid", map(_number, [e.tid for e in events]), n)
@@ -128,28 +129,32 @@ class Gather:
         self._ints(part, "stream", [_number(e.tid if e.args.stream == -1 else e.args.stream) for e in events], n)
         self._ints(part, "correlation", [_number(e.args.correlation) for e in events], n)
 
-    def _kernels(self, part: str, events: list[Event]) -> None:
+    def kernels(self, part: str, events: list[Event]) -> None:
+        """Device columns and the launch grid."""
         self._device(part, events)
         self._grid(part, events)
 
     def _grid(self, part: str, events: list[Event]) -> None:
         self._ints(part, "grid", map(self._grids.__getitem__, [bytes(e.args.grid) for e in events]), len(events))
 
-    def _transfers(self, part: str, events: list[Event]) -> None:
+    def transfers(self, part: str, events: list[Event]) -> None:
+        """Device columns and bytes moved."""
         self._device(part, events)
         self._ints(part, "payload_bytes", [_number(e.args.payload_bytes) for e in events], len(events))
 
-    def _launches(self, part: str, events: list[Event]) -> None:
+    def launches(self, part: str, events: list[Event]) -> None:
+        """Host columns, correlation and, while capturing on ROCm, the kernel's name."""
         n = len(events)
-        self._host(part, events)
+        self.host(part, events)
         self._grid(part, events)
         self._ints(part, "correlation", [_number(e.args.correlation) for e in events], n)
         self._ints(part, "kernel", map(self._ids.__getitem__, [e.args.kernel for e in events]), n)
 
-    def _ops(self, part: str, events: list[Event]) -> None:
+    def ops(self, part: str, events: list[Event]) -> None:
+        """Host columns, shapes, and what a collective says of itself."""
         n = len(events)
         ids = self._ids.__getitem__
-        self._host(part, events)
+        self.host(part, events)
         args = [e.args for e in events]
         self._ints(part, "dims", map(ids, [bytes(a.dims) or bytes(a.dims_2021) for a in args]), n)
         self._ints(part, "types", map(ids, [bytes(a.types) for a in args]), n)
@@ -165,12 +170,12 @@ def _nothing(gather: Gather, part: str, events: list[Event]) -> None:
 
 
 _PARTS: dict[str, Callable[[Gather, str, list[Event]], None]] = {
-    "kernels": Gather._kernels,
-    "memcpy": Gather._transfers,
-    "memset": Gather._transfers,
-    "launches": Gather._launches,
-    "ops": Gather._ops,
-    "annotations": Gather._host,
+    "kernels": Gather.kernels,
+    "memcpy": Gather.transfers,
+    "memset": Gather.transfers,
+    "launches": Gather.launches,
+    "ops": Gather.ops,
+    "annotations": Gather.host,
 }
 
 

@@ -9,7 +9,7 @@ from m3probe.model.recording import Note, SourceFile
 from m3probe.readers.stream import TraceStream
 
 
-def notes_of(file: SourceFile, stream: TraceStream, events_x: int) -> list[Note]:
+def notes_of(file: SourceFile, stream: TraceStream) -> list[Note]:
     """Losses, repairs and oddities of one file.
 
     Raises:

@@ -87,11 +87,13 @@ def to_ns(values: Sequence[Any], per_us: int) -> npt.NDArray[np.int64]:
     """
     array = np.array(values) if values else np.empty(0, dtype=np.float64)
     if array.dtype.kind == "i":
-        return array.astype(np.int64) * per_us
+        counted: npt.NDArray[np.int64] = array.astype(np.int64) * per_us
+        return counted
     if array.dtype.kind == "f" and (not len(array) or float(np.abs(array).max()) < EXACT_BELOW_US):
         whole = np.trunc(array)
         fraction = np.rint((array - whole) * per_us).astype(np.int64)
-        return whole.astype(np.int64) * per_us + fraction
+        exact: npt.NDArray[np.int64] = whole.astype(np.int64) * per_us + fraction
+        return exact
     return np.array([_one_ns(value, per_us) for value in values], dtype=np.int64)
 
 

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import gc
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from m3probe.kernels.grammar import classify
-from m3probe.model.recording import Device, EventCounts, Meta, Note, RecordingBuilder, SourceFile
+from m3probe.model.recording import Device, EventCounts, Meta, RecordingBuilder, SourceFile
 from m3probe.model.tables import NONE, Array
 from m3probe.plugs import Progress, Reader
 from m3probe.readers import _capture, _link, _steps
+from m3probe.readers._families import families
 from m3probe.readers._gather import Gather
 from m3probe.readers._notes import notes_of
 from m3probe.readers.stream import TraceStream
-from m3probe.schema.verdicts import FAMILIES, GRAPH_MODES, PHASES, GraphMode
+from m3probe.schema.verdicts import GRAPH_MODES, PHASES, GraphMode
 
 _RANK_IN_NAME = re.compile(r"rank[_-]?(\d+)")
 _CAPTURE_FILE = re.compile(r"graph_capture|(?:^|[\\/])capture_traces[\\/]")
 _MODES = list(GRAPH_MODES)
+_STEP_NUMBERS = tuple(f.name for f in fields(_steps.StepName) if f.name != "phase")
 
 
-def sniff(path: Path, head: bytes) -> bool:
+def sniff(_path: Path, head: bytes) -> bool:
     """A Chrome trace: an object that names traceEvents (or kineto's keys), or an array of events."""
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text.startswith(b"["):
@@ -34,7 +35,7 @@ def sniff(path: Path, head: bytes) -> bool:
     return text.startswith(b"{") and (kineto or b'"deviceProperties"' in text)
 
 
-def read(path: Path, builder: RecordingBuilder, progress: Progress, in_folder: bool) -> None:
+def read(path: Path, builder: RecordingBuilder, progress: Progress, *, in_folder: bool) -> None:
     """Add one trace file to ``builder``.
 
     Raises:
@@ -53,7 +54,7 @@ def read(path: Path, builder: RecordingBuilder, progress: Progress, in_folder: b
             gc.enable()
     file = _source_file(path, stream, gather, builder, in_folder)
     builder.files.append(file)
-    builder.note(notes_of(file, stream, gather.events_x))
+    builder.note(notes_of(file, stream))
     builder.meta = _meta(builder.meta, stream.header)
     if file.role == "capture":
         _capture.add_census(gather, builder, len(builder.files) - 1)
@@ -227,7 +228,8 @@ class _Rows:
     def _kernels(self, call_step: Array, call_op: Array) -> Array:
         columns, launch = self._linked("kernels", call_step, call_op)
         where = self._where("kernels")
-        columns["family"] = _families(where["name"], self.b)
+        op = np.where(columns["op"] >= 0, columns["op"] - self.offset["ops"], NONE)
+        columns["family"] = families(where["name"], _take(self.g.column("ops", "name"), op, NONE), self.b)
         columns["timed"] = (where["start_ns"] != 0) & (where["dur_ns"] >= 0)
         columns["grid"] = self.g.column("kernels", "grid")
         self.b.add("kernels", {**where, **columns})
@@ -293,11 +295,7 @@ class _Rows:
         launches = call_step[(self.call_kind == _link.GRAPH_LAUNCH) & (call_step >= 0)]
         graphs = np.bincount(launches, minlength=len(at))
         end = np.append(where["start_ns"][1:], self._last_ns()) if len(at) else where["start_ns"]
-        numbers = {
-            key: np.array([getattr(step, key) for step in parsed], dtype=np.int64)
-            for key in ("requests", "rows", "ctx_reqs", "ctx_tokens", "gen_reqs", "gen_tokens")
-            + ("ctx_seq_len_sum", "gen_seq_len_sum", "ctx_sq_sum")
-        }
+        numbers = {key: np.array([getattr(step, key) for step in parsed], dtype=np.int64) for key in _STEP_NUMBERS}
         phases = np.array([PHASES.index(step.phase) for step in parsed], dtype=np.int8)
         modes = np.array([_MODES.index(_mode(int(n))) for n in graphs], dtype=np.int8)
         extra = {"end_ns": end, "phase": phases, "graph_launches": graphs, "graph_mode": modes}
@@ -316,14 +314,6 @@ def _mode(graph_launches: int) -> GraphMode:
     if graph_launches == 0:
         return GraphMode.NONE
     return GraphMode.FULL if graph_launches == 1 else GraphMode.PIECEWISE
-
-
-def _families(names: Array, builder: RecordingBuilder) -> Array:
-    """Family of each row, asking the grammar once per distinct name."""
-    texts = builder.strings.texts
-    distinct, where = np.unique(names, return_inverse=True)
-    known = [FAMILIES.index(classify(texts[i] if i >= 0 else "").family) for i in distinct]
-    return np.array(known, dtype=np.int8)[where] if len(distinct) else np.empty(0, dtype=np.int8)
 
 
 def _take(values: Array, rows: Array, default: int) -> Array:

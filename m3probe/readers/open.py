@@ -33,7 +33,7 @@ def open_recording(paths: Sequence[Path], progress: Progress = no_progress) -> R
         if path.is_dir():
             _read_folder(path, readers, builder, progress)
         else:
-            _reader_for(path, readers).read(path, builder, progress, False)
+            _reader_for(path, readers).read(path, builder, progress, in_folder=False)
     builder.note(_same_rank(builder))
     return with_census(builder.build())
 
@@ -47,7 +47,7 @@ def _read_folder(folder: Path, readers: list[Reader], builder: RecordingBuilder,
         if reader is None and head:
             ignored += 1
             continue
-        (reader or readers[0]).read(path, builder, progress, True)
+        (reader or readers[0]).read(path, builder, progress, in_folder=True)
         found += 1
     if not found:
         raise UnreadableInput(
@@ -56,7 +56,9 @@ def _read_folder(folder: Path, readers: list[Reader], builder: RecordingBuilder,
             next_move="m3probe looks for *.json and *.json.gz torch-profiler traces, also in folders below",
         )
     if ignored:
-        builder.note([Note("ignored", f"{ignored} file(s) that are no trace left out", str(folder), ignored, quiet=True)])
+        builder.note(
+            [Note("ignored", f"{ignored} file(s) that are no trace left out", str(folder), ignored, quiet=True)]
+        )
 
 
 def _walk(folder: Path) -> list[Path]:
@@ -84,7 +86,9 @@ def _reader_for(path: Path, readers: list[Reader]) -> Reader:
         return next(r for r in readers if r.title.startswith("torch-profiler"))
     what = "the file holds no data" if not head.strip() else "not a trace: the content is not JSON"
     raise UnreadableInput(
-        what, where=str(path), next_move="m3probe reads torch-profiler (Chrome) traces, plain or gzip, and folders of them"
+        what,
+        where=str(path),
+        next_move="m3probe reads torch-profiler (Chrome) traces, plain or gzip, and folders of them",
     )
 
 

@@ -1,7 +1,7 @@
-"""Making broken JSON readable: first without loss, then event by event.
+r"""Making broken JSON readable: first without loss, then event by event.
 
 Without loss: NaN, Infinity and their C spellings and bare N/A become null; raw control bytes are
-escaped; bytes that are no UTF-8 are written ``\\xNN``. With a guess: backslashes that start no
+escaped; bytes that are no UTF-8 are written ``\xNN``. With a guess: backslashes that start no
 escape are doubled. What still does not decode is lost and counted.
 """
 

@@ -84,6 +84,14 @@ class Evidence(StrEnum):
     NONE = "none"
 
 
+class RuleOutcome(StrEnum):
+    """How one rule of a rules file ended; ``INCONCLUSIVE`` is absence of evidence, never a pass."""
+
+    HOLDS = "holds"
+    FAILED = "failed"
+    INCONCLUSIVE = "inconclusive"
+
+
 FAMILIES: tuple[Family, ...] = tuple(Family)
 PHASES: tuple[Phase, ...] = tuple(Phase)
 GRAPH_MODES: tuple[GraphMode, ...] = tuple(GraphMode)

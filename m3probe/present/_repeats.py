@@ -1,0 +1,80 @@
+"""Question 2: what runs per layer, step and token, and what it adds up to."""
+
+from __future__ import annotations
+
+from m3probe.model.report import Costs, CoverageRow, RepeatRow, RepeatsSection
+from m3probe.present._numbers import UNKNOWN, decimals_for, fixed, ms, percent, plural, us
+from m3probe.present._page import Page
+from m3probe.present._table import Column, number, table
+
+ROWS_SHOWN = 8
+
+
+def repeats(page: Page, section: RepeatsSection | None) -> None:
+    """Families by what a step spends on them, graph coverage, and the cost of output."""
+    page.heading("2 repeats", "what runs per layer, step and token")
+    if section is None:
+        page.say("Not answered: the repeats analyzer did not run.", indent=2)
+        return
+    if not section.repeats:
+        page.say("Nothing repeats that could be counted: no step owns a kernel.", indent=2)
+    for phase in dict.fromkeys(row.phase for row in section.repeats):
+        _phase(page, phase, [row for row in section.repeats if row.phase == phase])
+    page.blank()
+    _coverage(page, section.graph_coverage)
+    page.blank()
+    _costs(page, section.costs)
+
+
+def _phase(page: Page, phase: str, rows: list[RepeatRow]) -> None:
+    shown = sorted(rows, key=lambda row: (-(row.ns_per_step or 0.0), -row.per_step))[:ROWS_SHOWN]
+    step, layer = decimals_for(r.per_step for r in shown), decimals_for(r.per_layer for r in shown)
+    columns = (
+        Column(phase),
+        number("per step"),
+        number("per layer"),
+        number("µs/step"),
+        number("µs/output token", drop=1),
+        Column("evidence", drop=2),
+    )
+    body = [
+        (
+            row.family,
+            fixed(row.per_step, step),
+            fixed(row.per_layer, layer),
+            us(row.ns_per_step),
+            us(row.ns_per_output_token),
+            row.evidence,
+        )
+        for row in shown
+    ]
+    page.blank()
+    table(page, columns, body)
+    if len(rows) > len(shown):
+        page.say((f"{plural(len(rows) - len(shown), 'more family', 'more families')} in --json", "dim"), indent=2)
+
+
+def _coverage(page: Page, rows: tuple[CoverageRow, ...]) -> None:
+    if not rows:
+        page.say("Graph coverage is unknown: there are no steps.", indent=2)
+        return
+    columns = (Column("graph mode"), number("steps"), number("steps %"), number("rows %"), number("output tokens %"))
+    body = [
+        (row.graph_mode, fixed(row.steps), percent(row.step_share), percent(row.row_share), percent(row.token_share))
+        for row in rows
+    ]
+    table(page, columns, body)
+
+
+def _costs(page: Page, costs: Costs) -> None:
+    bound = UNKNOWN if costs.launch_bound is None else "yes" if costs.launch_bound else "no"
+    mixed = UNKNOWN if costs.decode_tokens_in_mixed_steps is None else f"{costs.decode_tokens_in_mixed_steps:,}"
+    lines = (
+        (ms(costs.ns_per_output_token, 3), "ms per output token"),
+        (ms(costs.ns_per_1000_token_response, 1), "ms per 1,000-token response"),
+        (ms(costs.ns_per_active_request, 3), "ms per active request"),
+        (bound, "launch-bound"),
+        (mixed, "decode tokens made in mixed steps"),
+        (ms(costs.mixed_ns_per_decode_token, 3), "ms per decode token there"),
+    )
+    page.say(("decode costs: ", "bold"), " · ".join(f"{value} {what}" for value, what in lines), indent=2, hang=2)

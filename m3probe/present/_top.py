@@ -1,0 +1,89 @@
+"""What a reader must know before any figure: losses, trust, and what to do next."""
+
+from __future__ import annotations
+
+from m3probe.model.findings import Bound, Finding
+from m3probe.model.report import BottleneckSection, NextBottleneck, ReadNote, Report, TrustSection
+from m3probe.present._numbers import percent
+from m3probe.present._page import Page, Piece
+from m3probe.schema.verdicts import Outcome, Trust
+
+NOTES_SHOWN = 8
+_LABEL = 7
+_TRUST_LOOK = {Trust.COMPLETE: ("●", "good bold"), Trust.DEGRADED: ("!", "warn bold"), Trust.UNUSABLE: ("✗", "bad bold")}
+_OUTCOME_LOOK = {
+    Outcome.PARTIAL: ("✗ partial: input was lost, and every figure below stands for what is left", "bad bold"),
+    Outcome.ERROR: ("✗ error: reading failed", "bad bold"),
+    Outcome.OK_WITH_WARNINGS: ("! read without loss; to be known:", "warn bold"),
+}
+
+
+def top(page: Page, report: Report) -> None:
+    """Losses and notes, trust, next bottleneck, in this order."""
+    _losses(page, report)
+    page.blank()
+    _trust(page, report)
+    _next(page, report)
+
+
+def _losses(page: Page, report: Report) -> None:
+    look = _OUTCOME_LOOK.get(Outcome(report.outcome))
+    if look is not None:
+        page.say(look, hang=2)
+    for note in report.notes[:NOTES_SHOWN]:
+        page.say(_note(note), indent=2, hang=2)
+    rest = len(report.notes) - NOTES_SHOWN
+    if rest > 0:
+        page.say((f"{rest:,} more in --json", "dim"), indent=2)
+
+
+def _note(note: ReadNote) -> str:
+    times = f" ({note.count:,} x)" if note.count > 1 and f"{note.count:,}" not in note.text else ""
+    return f"{note.path}: {note.text}{times}" if note.path else f"{note.text}{times}"
+
+
+def _labelled(page: Page, label: str, *pieces: Piece) -> None:
+    page.say((label.ljust(_LABEL), "dim"), *pieces, hang=_LABEL)
+
+
+def _trust(page: Page, report: Report) -> None:
+    section = report.answer.section(TrustSection)
+    if section is None:
+        _labelled(page, "Trust", ("? unknown: the check of the evidence did not run", "warn"))
+        return
+    row = section.trust
+    glyph, style = _TRUST_LOOK[Trust(row.verdict)]
+    told = {note.text for note in report.notes[:NOTES_SHOWN]}
+    # a reason already told in full among the notes is named only
+    reasons = [reason.word.replace("_", " ") if reason.text in told else reason.text for reason in row.reasons]
+    why = "; ".join(reasons) or "nothing seen that could hide kernels"
+    _labelled(page, "Trust", (f"{glyph} {row.verdict}", style), (f": {why}", ""))
+
+
+def _next(page: Page, report: Report) -> None:
+    section = report.answer.section(BottleneckSection)
+    if section is None:
+        _labelled(page, "Next", ("— the ranking did not run, so no bottleneck is named", ""))
+    elif section.next_bottleneck is None:
+        _labelled(page, "Next", ("— nothing trusted bounds what could be won, so no bottleneck is named", ""))
+    else:
+        _bottleneck(page, section.next_bottleneck, report.answer.findings)
+
+
+def _bottleneck(page: Page, found: NextBottleneck, findings: tuple[Finding, ...]) -> None:
+    named = next((finding for finding in findings if finding.id == found.finding), None)
+    claim = (named.claim if named else found.finding).rstrip(". ")
+    bound = f": {bound_text(found.bound)} of step time to win" if found.bound else ": what it could win is not known"
+    why = f", because {found.why}" if found.why else ""
+    _labelled(page, "Next", (f"{claim}{bound}{why}".rstrip(".") + ".", "bold"))
+    if found.bound and found.bound.formula:
+        page.say(("bound = " + found.bound.formula, "dim"), indent=_LABEL, hang=2)
+
+
+def bound_text(bound: Bound) -> str:
+    """``up to 31.0 %``, ``12.0–31.0 %``: what is at most to be won, as a share of step time."""
+    high = percent(bound.high)
+    if bound.low <= 0:
+        return f"up to {high} %"
+    low = percent(bound.low)
+    return f"{high} %" if low == high else f"{low}–{high} %"

@@ -1,0 +1,50 @@
+"""A report for a terminal: losses first, then what to do next, then one block per question."""
+
+from __future__ import annotations
+
+from m3probe.model.report import (
+    BytesSection,
+    PathsSection,
+    QueuesSection,
+    RepeatsSection,
+    Report,
+    ShapesSection,
+    SummarySection,
+)
+from m3probe.present._findings import findings
+from m3probe.present._page import Page
+from m3probe.present._paths import paths
+from m3probe.present._planes import planes, queues
+from m3probe.present._ran import ran
+from m3probe.present._repeats import repeats
+from m3probe.present._shapes import shapes
+from m3probe.present._top import top
+
+
+def report_text(report: Report, width: int, color: bool, *, ascii_only: bool = False) -> str:
+    """The report in lines of at most ``width`` cells, without a newline at its end.
+
+    Args:
+        width: of the terminal; less than 20 is taken as 20.
+        color: False leaves out every ESC byte (the caller honours NO_COLOR and pipes).
+        ascii_only: for a terminal that cannot show bars and glyphs (``wants_ascii``).
+    """
+    page, answer = Page(width, color, ascii_only), report.answer
+    top(page, report)
+    ran(page, answer.section(SummarySection))
+    shapes(page, answer.section(ShapesSection))
+    repeats(page, answer.section(RepeatsSection))
+    planes(page, answer.section(BytesSection))
+    paths(page, answer.section(PathsSection))
+    queues(page, answer.section(QueuesSection))
+    findings(page, answer.findings)
+    return page.text()
+
+
+def wants_ascii(encoding: str | None) -> bool:
+    """Whether an output of this encoding cannot show the report's glyphs; None is taken as able to."""
+    try:
+        "●✗–·⊘…—█▏─µ→".encode(encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return True
+    return False

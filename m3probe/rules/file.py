@@ -1,0 +1,97 @@
+"""A rules file: TOML -> checked rules. Every word it does not know is an error that names the nearest one."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from m3probe.errors import UnreadableInput, UsageError
+from m3probe.registry import Shelf
+from m3probe.rules._entry import Place, known_keys, read_rule, read_word
+from m3probe.rules.rule import Rule, clashes
+from m3probe.schema.verdicts import Trust
+
+REQUIRABLE = (Trust.COMPLETE, Trust.DEGRADED)
+"""Trust that a file or a rule may ask for; with ``unusable`` evidence nothing can be judged."""
+
+_HEADER = re.compile(r"\s*\[\[\s*rule\s*\]\]")
+_NEXT = "See docs/assert.md for every key"
+
+
+@dataclass(frozen=True, slots=True)
+class RulesFile:
+    """A rules file; ``trust`` is the least trust it asks for (None: any)."""
+
+    path: str
+    trust: Trust | None
+    rules: tuple[Rule, ...]
+
+
+def fast_paths() -> tuple[str, ...]:
+    """Names that a rule's ``path`` may hold: the files in ``m3probe/fastpaths/``, and entry points."""
+    return Shelf("m3probe.fastpaths", "FAST_PATH", object).names()
+
+
+def load_rules(path: Path, paths: Collection[str] | None = None) -> RulesFile:
+    """Read and check a rules file.
+
+    Args:
+        path: the file.
+        paths: names of fast paths that exist; the shelf's when left out.
+
+    Raises:
+        UnreadableInput: the file is missing, unreadable, or not text.
+        UsageError: not TOML, or unknown, contradictory or empty rules.
+    """
+    text = _text(path)
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"not valid TOML: {error}", where=str(path)) from error
+    top = Place(str(path))
+    known_keys(top, document, ("require", "rule"))
+    tables = document.get("rule", [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise top.refusal("rules are written as tables under [[rule]], with two brackets", _NEXT)
+    names = fast_paths() if paths is None else paths
+    places = _places(path, text, len(tables))
+    rules = tuple(read_rule(place, table, names, REQUIRABLE) for place, table in zip(places, tables, strict=True))
+    trust = _required(top, document.get("require", {}))
+    if not rules and trust is None:
+        raise top.refusal("the file holds no rule", "Write at least one [[rule]], or ask for trust under [require]")
+    for first, second in clashes(rules):
+        what = f"contradicts rule {first.number} ({first.text})"
+        raise places[second.number - 1].refusal(what, "Both can never hold together: take one out")
+    return RulesFile(str(path), trust, rules)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError as error:
+        raise UnreadableInput("no such rules file", where=str(path), next_move="Check the path") from error
+    except OSError as error:
+        raise UnreadableInput(f"cannot be read ({error.strerror})", where=str(path)) from error
+    except UnicodeDecodeError as error:
+        what = f"not a rules file: byte {error.start} is no UTF-8 text"
+        raise UnreadableInput(what, where=str(path), next_move="RULES comes before the traces on the line") from error
+
+
+def _places(path: Path, text: str, count: int) -> list[Place]:
+    """Where each rule begins; without line numbers when the headers in the text are not the rules read."""
+    lines = [number for number, line in enumerate(text.splitlines(), 1) if _HEADER.match(line)]
+    if len(lines) != count:
+        return [Place(str(path), number + 1) for number in range(count)]
+    return [Place(str(path), number, line) for number, line in enumerate(lines, 1)]
+
+
+def _required(top: Place, table: Any) -> Trust | None:
+    if not isinstance(table, dict):
+        raise top.refusal("[require] is a table", _NEXT)
+    known_keys(top, table, ("trust",))
+    word = read_word(top, table, "trust", REQUIRABLE)
+    return Trust(word) if word else None

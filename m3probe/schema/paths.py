@@ -1,0 +1,106 @@
+"""What a fast path is, as data: how it is asked for, what it needs, and which kernels prove it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from m3probe.schema.verdicts import Family, Phase
+
+
+class Role(StrEnum):
+    """Whether a variant is what a configuration hopes for, or what runs instead."""
+
+    FAST = "fast"
+    FALLBACK = "fallback"
+
+
+class Anchor(StrEnum):
+    """What one call of a path is counted by."""
+
+    KERNEL = "kernel"
+    GRAPH_LAUNCH = "graph_launch"
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One condition for eligibility, in words; the text holds the numbers of its source."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One implementation of a path and the kernels it leaves in a trace.
+
+    Args:
+        name: as shown to the user.
+        role: ``fast`` or ``fallback``.
+        anchors: globs on lower-cased demangled kernel names (graph modes where the path is counted by
+            graph launches); their launches are the calls. One call launches one anchor.
+        also: globs of its other kernels: shown, never counted.
+        beside: when given, anchors count only in a recording that holds one of these kernels too: the
+            anchor alone serves other models as well.
+        vendor: ``amd``, ``nvidia``, or empty for both.
+        needs: what its guards ask for.
+        calls_per_step: how often a step calls it, as a formula over layer counts.
+        names_from_source: no anchor was ever seen in a real trace, so that no match proves nothing.
+        source: where anchors and needs were read.
+        vllm: versions that hold it.
+        note: what a reader of a trace must know.
+    """
+
+    name: str
+    role: Role
+    anchors: tuple[str, ...]
+    also: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    vendor: str = ""
+    needs: tuple[Need, ...] = ()
+    calls_per_step: str = ""
+    names_from_source: bool = False
+    source: str = ""
+    vllm: str = ""
+    note: str = ""
+
+    def counts(self, kernel: str) -> bool:
+        """Whether a launch of this kernel (lower-cased demangled name) is one call."""
+        return any(fnmatchcase(kernel, glob) for glob in self.anchors)
+
+    def stands_beside(self, kernel: str) -> bool:
+        """Whether this kernel tells that the anchors belong to this path."""
+        return any(fnmatchcase(kernel, glob) for glob in self.beside)
+
+
+@dataclass(frozen=True, slots=True)
+class FastPath:
+    """One fast path: how it is asked for, what it needs, and what proves that it ran.
+
+    Args:
+        title: the path in words.
+        question: what its verdict answers.
+        configured: the settings that ask for it.
+        default: what is in force when nobody sets anything.
+        needs: conditions over all variants (a variant has its own besides).
+        variants: in order of preference.
+        counted_by: what one call is.
+        family: the kernel family of the path's work; kernels of it that no variant names are told.
+        decided_by: phases whose verdict is the path's; empty: all. Another phase keeps its own verdict.
+    """
+
+    title: str
+    question: str
+    configured: str
+    default: str
+    needs: tuple[Need, ...]
+    variants: tuple[Variant, ...]
+    counted_by: Anchor = Anchor.KERNEL
+    family: Family | None = None
+    decided_by: tuple[Phase, ...] = ()
+
+    def fast(self, vendor: str) -> tuple[Variant, ...]:
+        """The fast variants of one vendor; all of them where the vendor is not known."""
+        return tuple(
+            v for v in self.variants if v.role is Role.FAST and (not v.vendor or not vendor or v.vendor == vendor)
+        )
