@@ -30,7 +30,13 @@ class Shelf(Generic[P]):
 
     def names(self) -> tuple[str, ...]:
         """Names on the shelf: files, then entry points; nothing is imported but the package."""
-        found = importlib.import_module(self.package)
+        try:
+            found = importlib.import_module(self.package)
+        except ModuleNotFoundError as error:
+            raise M3ProbeError(
+                f"the room {self.package} is missing: this m3probe is a source folder, not an installed copy",
+                next_move="Run pip install . and then the m3probe command",
+            ) from error
         files = [m.name for m in pkgutil.iter_modules(found.__path__) if not m.name.startswith("_")]
         foreign = [point.name for point in entry_points(group=self.package)]
         return tuple(sorted({*files, *foreign}))

@@ -21,8 +21,7 @@ FAST_PATH = FastPath(
             role=Role.FAST,
             anchors=("FULL",),
             calls_per_step="1",
-            source="one graph launch in the step",
-            note="proof is a launch whose kernels were recorded, or one that the census explains",
+            source="one graph launch in the step, with kernel records or a census that explains it",
         ),
         Variant(
             name="PIECEWISE",

@@ -75,6 +75,7 @@ FAST_PATH = FastPath(
             role=Role.FAST,
             anchors=("_matmul_ogs*", "_p_matmul_ogs*", "matmul_ogs*"),
             also=("_finalize_matmul_scatter*", "_combined_routing*", "_sum_bitmatrix_rows*", "_topk_forward*"),
+            needs=(Need("MXFP4 weights"),),
             calls_per_step=_TWO_GEMMS,
             source="seen in MI300X traces",
             note="the name holds both operands' dtypes; suffix _swiglu: activation inside",

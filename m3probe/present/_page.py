@@ -45,12 +45,13 @@ _ASCII = str.maketrans(
         "≥": ">=",
         "≤": "<=",
         "±": "+-",
-        "▸": ">",
     }
     | dict.fromkeys("▏▎▍", "")
     | dict.fromkeys("▌▋▊▉", "#")
 )
 _TOKENS = re.compile(r" +|[^ ]+")
+TIE = "\xa0"
+"""A space that a line is not broken at; written as a plain space."""
 LEAST_WIDTH = 20
 
 
@@ -68,6 +69,7 @@ class Page:
     color: bool = False
     ascii_only: bool = False
     lines: list[str] = field(default_factory=list)
+    _below_heading: bool = False
 
     def __post_init__(self) -> None:
         self.width = max(self.width, LEAST_WIDTH)
@@ -77,11 +79,12 @@ class Page:
         text = safe(text)
         if not self.ascii_only or text.isascii():
             return text
-        return text.translate(_ASCII).encode("ascii", "backslashreplace").decode("ascii")
+        known = text.translate(_ASCII)
+        return "".join(c if c.isascii() or c == TIE else c.encode("ascii", "backslashreplace").decode() for c in known)
 
     def blank(self) -> None:
-        """An empty line, never two."""
-        if self.lines and self.lines[-1]:
+        """An empty line; never two, and none between a heading and its block."""
+        if self.lines and self.lines[-1] and not self._below_heading:
             self.lines.append("")
 
     def heading(self, title: str, aside: str = "") -> None:
@@ -92,6 +95,7 @@ class Page:
             head.append((f"  {aside}", "dim"))
         room = self.width - sum(cells(text) for text, _ in head) - 2
         self.put([*head, ("  " + "─" * room if room > 0 else "", "dim")])
+        self._below_heading = True
 
     def put(self, pieces: Iterable[Piece]) -> None:
         """One line as it is; what is too long is cut at the right edge."""
@@ -116,7 +120,8 @@ class Page:
             kept.pop()
         if kept:
             kept[-1] = (kept[-1][0].rstrip(), kept[-1][1])
-        self.lines.append("".join(self._painted(text, style) for text, style in kept))
+        self.lines.append("".join(self._painted(text, style) for text, style in kept).replace(TIE, " "))
+        self._below_heading = False
 
     def _painted(self, text: str, style: str) -> str:
         if not (self.color and style and text.strip()):
@@ -126,6 +131,11 @@ class Page:
     def text(self) -> str:
         """The page, without a newline at its end."""
         return "\n".join(self.lines).rstrip("\n")
+
+
+def items(found: Iterable[str], style: str = "") -> Piece:
+    """``a · b · c`` that is broken between its items only."""
+    return f"{TIE}· ".join(item.replace(" ", TIE) for item in found), style
 
 
 def cells(text: str) -> int:
@@ -175,9 +185,10 @@ def wrapped(pieces: Iterable[Piece], width: int, hang: int, mark: str = "…") -
         if not used and len(lines) > 1 and word[0][0].isspace():
             continue
         if size > room:
-            word = [(middle_cut("".join(text for text, _ in word), room, mark), word[0][1])]
+            lines[-1].append((middle_cut("".join(text for text, _ in word), room, mark), word[0][1]))
             size = room
-        lines[-1] += word
+        else:
+            lines[-1] += word
         used += size
     return [_merged(line) for line in lines]
 

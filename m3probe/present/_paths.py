@@ -30,6 +30,14 @@ def paths(page: Page, section: PathsSection | None) -> None:
         page.say("No fast path is known to this installation: the shelf m3probe/fastpaths is empty.", indent=2)
     for row in section.paths if section else ():
         _path(page, row)
+    if section and any(not _said(row) for row in section.paths):
+        page.say(("Where nothing is said, configuration and eligibility are not in the input.", "dim"), indent=2)
+
+
+def _said(row: PathRow) -> str:
+    """What is known beyond the kernels; "" where that is nothing."""
+    words = (("configured", row.configured), ("eligible", row.eligible))
+    return ", ".join(f"{what}: {word}" for what, word in words if word not in {"", "unknown"})
 
 
 def verdict(word: str) -> Piece:
@@ -41,20 +49,30 @@ def verdict(word: str) -> Piece:
 def _path(page: Page, row: PathRow) -> None:
     text, style = verdict(row.verdict)
     variant = f": {row.variant}" if row.variant else ""
-    page.say((text.ljust(_WIDE), style), (f"{row.title}{variant}", "bold"), (f"  {_counts(row)}", ""), indent=2, hang=_WIDE)
+    page.say(
+        (text.ljust(_WIDE), style), (f"{row.title}{variant}", "bold"), (f"  {_counts(row)}", ""), indent=2, hang=_WIDE
+    )
     below = 2 + _WIDE
     if row.by_phase:
         looks = [verdict(word) for word in row.by_phase.values()]
-        phases = [piece for phase, look in zip(row.by_phase, looks, strict=True) for piece in ((f"{phase} ", "dim"), look, ("   ", ""))]
+        phases = [
+            piece
+            for phase, look in zip(row.by_phase, looks, strict=True)
+            for piece in ((f"{phase} ", "dim"), look, ("   ", ""))
+        ]
         page.say(*phases, indent=below, hang=2)
-    names = "; kernel names known from source only" if row.names_from_source else ""
-    page.say((f"configured: {row.configured or 'unknown'}; eligible: {row.eligible or 'unknown'}{names}", "dim"), indent=below, hang=2)
+    names = ["kernel names known from source only"] if row.names_from_source else []
+    said = ", ".join([*filter(None, [_said(row)]), *names])
+    if said:
+        page.say((said, "dim"), indent=below, hang=2)
     for reason in row.reasons:
         page.say(f"refused: {reason}", indent=below, hang=2)
     for seen in row.evidence[:EVIDENCE_SHOWN]:
         page.say((seen, "dim"), indent=below, hang=2)
     if len(row.evidence) > EVIDENCE_SHOWN:
-        page.say((f"{plural(len(row.evidence) - EVIDENCE_SHOWN, 'more line')} of evidence in --json", "dim"), indent=below)
+        page.say(
+            (f"{plural(len(row.evidence) - EVIDENCE_SHOWN, 'more line')} of evidence in --json", "dim"), indent=below
+        )
 
 
 def _counts(row: PathRow) -> str:

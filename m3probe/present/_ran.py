@@ -7,7 +7,7 @@ from typing import Any
 
 from m3probe.model.report import FamilyRow, Summary, SummarySection
 from m3probe.present._numbers import decimals_for, fixed, listed, ms, per, percent, plural
-from m3probe.present._page import Page, cells
+from m3probe.present._page import Page, cells, items
 from m3probe.present._table import Column, number, table
 from m3probe.schema.verdicts import Family
 
@@ -35,12 +35,12 @@ def _totals(page: Page, summary: Summary, meta: Mapping[str, Any]) -> None:
     times = (
         (summary.kernel_time_ns, "ms kernel time"),
         (summary.busy_union_ns, "ms busy (union)"),
-        (summary.gpu_span_ns, "ms from first start to last end"),
+        (summary.gpu_span_ns, "ms GPU span"),
     )
     figures = [plural(summary.kernel_count, "kernel"), *(f"{ms(ns)} {what}" for ns, what in times)]
     figures.append(plural(summary.graph_launches, "graph launch", "graph launches"))
-    page.say((" · ".join(figures), ""), indent=2, hang=2)
-    page.say((" · ".join(_machine(summary, meta)), "dim"), indent=2, hang=2)
+    page.say(items(figures), indent=2)
+    page.say(items(_machine(summary, meta), "dim"), indent=2)
 
 
 def _machine(summary: Summary, meta: Mapping[str, Any]) -> list[str]:
@@ -52,11 +52,9 @@ def _machine(summary: Summary, meta: Mapping[str, Any]) -> list[str]:
     if summary.devices:
         said.append(f"device {listed([str(device) for device in summary.devices], 8)}")
     said.append(_device(meta.get("device") or {}))
-    for key in ("model", "tp", "ep"):
-        if meta.get(key):
-            said.append(f"{key} {meta[key]}")
-    said += [f"{name} {version}" for name, version in sorted((meta.get("versions") or {}).items())]
-    return said
+    said += [f"{key} {meta[key]}" for key in ("model", "tp", "ep") if meta.get(key)]
+    versions = sorted((meta.get("versions") or {}).items())
+    return said + [f"{name.removesuffix('_version').replace('_', ' ')} {version}" for name, version in versions]
 
 
 def _device(device: Mapping[str, Any]) -> str:
@@ -105,7 +103,13 @@ def _phases(page: Page, summary: Summary) -> None:
     decimals = decimals_for(launches)
     columns = [Column("phase"), number("steps"), number("kernels/step"), number("ms/step"), number("GPU idle %")]
     rows = [
-        (row.phase, fixed(row.steps), fixed(each, decimals), ms(per(row.kernel_time_ns, row.steps)), percent(row.gpu_idle_share))
+        (
+            row.phase,
+            fixed(row.steps),
+            fixed(each, decimals),
+            ms(per(row.kernel_time_ns, row.steps)),
+            percent(row.gpu_idle_share),
+        )
         for row, each in zip(summary.phases, launches, strict=True)
     ]
     table(page, columns, rows)

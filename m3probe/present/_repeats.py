@@ -67,14 +67,20 @@ def _coverage(page: Page, rows: tuple[CoverageRow, ...]) -> None:
 
 
 def _costs(page: Page, costs: Costs) -> None:
-    bound = UNKNOWN if costs.launch_bound is None else "yes" if costs.launch_bound else "no"
-    mixed = UNKNOWN if costs.decode_tokens_in_mixed_steps is None else f"{costs.decode_tokens_in_mixed_steps:,}"
-    lines = (
-        (ms(costs.ns_per_output_token, 3), "ms per output token"),
-        (ms(costs.ns_per_1000_token_response, 1), "ms per 1,000-token response"),
-        (ms(costs.ns_per_active_request, 3), "ms per active request"),
-        (bound, "launch-bound"),
-        (mixed, "decode tokens made in mixed steps"),
-        (ms(costs.mixed_ns_per_decode_token, 3), "ms per decode token there"),
+    rows = (
+        ("per output token", costs.ns_per_output_token),
+        ("per 1,000-token response", costs.ns_per_1000_token_response),
+        ("per active request", costs.ns_per_active_request),
     )
-    page.say(("decode costs: ", "bold"), " · ".join(f"{value} {what}" for value, what in lines), indent=2, hang=2)
+    table(page, (Column("decode costs"), number("ms")), [(what, ms(ns, 3)) for what, ns in rows])
+    bound = f"unknown ({UNKNOWN})" if costs.launch_bound is None else "yes" if costs.launch_bound else "no"
+    page.say((f"launch-bound: {bound}; {_mixed(costs)}", ""), indent=2, hang=2)
+
+
+def _mixed(costs: Costs) -> str:
+    tokens = costs.decode_tokens_in_mixed_steps
+    if tokens is None:
+        return f"decode tokens made in mixed steps: {UNKNOWN}"
+    if not tokens:
+        return "no decode token was made in a mixed step"
+    return f"{plural(tokens, 'decode token')} made in mixed steps, {ms(costs.mixed_ns_per_decode_token, 3)} ms each"

@@ -10,7 +10,11 @@ from m3probe.schema.verdicts import Outcome, Trust
 
 NOTES_SHOWN = 8
 _LABEL = 7
-_TRUST_LOOK = {Trust.COMPLETE: ("●", "good bold"), Trust.DEGRADED: ("!", "warn bold"), Trust.UNUSABLE: ("✗", "bad bold")}
+_TRUST_LOOK = {
+    Trust.COMPLETE: ("●", "good bold"),
+    Trust.DEGRADED: ("!", "warn bold"),
+    Trust.UNUSABLE: ("✗", "bad bold"),
+}
 _OUTCOME_LOOK = {
     Outcome.PARTIAL: ("✗ partial: input was lost, and every figure below stands for what is left", "bad bold"),
     Outcome.ERROR: ("✗ error: reading failed", "bad bold"),
@@ -56,7 +60,8 @@ def _trust(page: Page, report: Report) -> None:
     told = {note.text for note in report.notes[:NOTES_SHOWN]}
     # a reason already told in full among the notes is named only
     reasons = [reason.word.replace("_", " ") if reason.text in told else reason.text for reason in row.reasons]
-    why = "; ".join(reasons) or "nothing seen that could hide kernels"
+    nothing = "nothing seen that could hide kernels" if row.verdict == Trust.COMPLETE else "no reason was given"
+    why = "; ".join(reasons) or nothing
     _labelled(page, "Trust", (f"{glyph} {row.verdict}", style), (f": {why}", ""))
 
 

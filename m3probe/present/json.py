@@ -97,14 +97,16 @@ def _plain(value: Any) -> Any:
         return int(value)
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
+    return _plain_compound(value)
+
+
+def _plain_compound(value: Any) -> Any:
     if is_dataclass(value):
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
         return {safe(str(key), keep="\t\n"): _plain(item) for key, item in value.items()}
-    if isinstance(value, set | frozenset):
-        return [_plain(item) for item in sorted(value)]
     if hasattr(value, "tolist"):  # numpy's scalars and arrays, told without importing numpy
         return _plain(value.tolist())
     if isinstance(value, Iterable):
-        return [_plain(item) for item in value]
+        return [_plain(item) for item in (sorted(value) if isinstance(value, set | frozenset) else value)]
     return safe(str(value), keep="\t\n")

@@ -73,6 +73,8 @@ class ExactEvent(Event, gc=False):
 DECODER = msgspec.json.Decoder(list[Event])
 EXACT_DECODER = msgspec.json.Decoder(list[ExactEvent])
 ONE_DECODER = msgspec.json.Decoder(Event)
+ONE_EXACT_DECODER = msgspec.json.Decoder(ExactEvent)
+ANY_DECODER = msgspec.json.Decoder(float_hook=Decimal)
 
 
 def to_ns(values: Sequence[Any], per_us: int) -> npt.NDArray[np.int64]:
@@ -103,7 +105,7 @@ def _one_ns(value: Any, per_us: int) -> int:
 
 def loses_ns(values: Sequence[Any]) -> bool:
     """Whether a double among ``values`` is too large to hold three decimals."""
-    return any(type(v) is float and abs(v) >= EXACT_BELOW_US and not v.is_integer() for v in values)
+    return any(type(v) is float and abs(v) >= EXACT_BELOW_US for v in values)
 
 
 def lenient(document: Any) -> Event:
@@ -166,9 +168,11 @@ def _raw(value: Any) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(value)) if isinstance(value, list) else EMPTY_RAW
 
 
-def _time(value: Any) -> int | float | str:
+def _time(value: Any) -> Any:
     if value is None:
         return 0
+    if isinstance(value, Decimal):
+        return value
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError("a time that is no number")
     if isinstance(value, str):

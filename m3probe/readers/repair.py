@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from m3probe.readers.events import ONE_DECODER, Event, lenient
+from m3probe.readers.events import ANY_DECODER, ONE_DECODER, ONE_EXACT_DECODER, Event, lenient, loses_ns
 
 _TOKEN = re.compile(
     rb'"(?:[^"\\]|\\.)*"'
@@ -85,7 +85,7 @@ def _escape_control(string: bytes, damage: Damage) -> bytes:
 def event_from(piece: bytes, damage: Damage) -> Event | None:
     """One event from its bytes; None when it is lost (counted by the caller)."""
     try:
-        return ONE_DECODER.decode(piece)
+        return _typed(piece)
     except msgspec.MsgspecError:
         pass
     trial = Damage()
@@ -100,15 +100,20 @@ def event_from(piece: bytes, damage: Damage) -> Event | None:
     return event
 
 
+def _typed(piece: bytes) -> Event:
+    event = ONE_DECODER.decode(piece)
+    return ONE_EXACT_DECODER.decode(piece) if loses_ns((event.ts, event.dur)) else event
+
+
 def _decode_leniently(piece: bytes) -> Event | None:
     try:
-        return ONE_DECODER.decode(piece)
+        return _typed(piece)
     except msgspec.ValidationError:
         pass
     except msgspec.DecodeError:
         return None
     try:
-        return lenient(msgspec.json.decode(piece))
+        return lenient(ANY_DECODER.decode(piece))
     except (msgspec.MsgspecError, ValueError):
         return None
 

@@ -65,9 +65,7 @@ def read_word(place: Place, table: Mapping[str, Any], key: str, known: Collectio
     return value
 
 
-def read_rule(
-    place: Place, table: Mapping[str, Any], paths: Collection[str], requirable: Collection[str]
-) -> Rule:
+def read_rule(place: Place, table: Mapping[str, Any], paths: Collection[str], requirable: Collection[str]) -> Rule:
     """The rule that one table states.
 
     Raises:
@@ -76,6 +74,8 @@ def read_rule(
     known_keys(place, table, KEYS)
     kind, name = _target(place, table, paths)
     phase = read_word(place, table, "phase", [str(p) for p in Phase])
+    if table.get("verdict") == PathVerdict.UNPROVEN:
+        raise place.refusal("verdict 'unproven' is missing evidence: no rule can ask for it")
     verdict = read_word(place, table, "verdict", VERDICTS)
     trust = read_word(place, table, "trust", requirable)
     rule = Rule(
@@ -171,12 +171,5 @@ def _consistent(place: Place, table: Mapping[str, Any], rule: Rule) -> None:
         raise place.refusal("the rule checks nothing", f"Add {need}" if rule.kind == "path" else f"Add one of {need}")
     if rule.per_step and rule.phase is Phase.EMPTY:
         raise place.refusal("contradictory: per_step counts non-empty steps, and the phase is 'empty'")
-    if not _possible(rule):
+    if not rule.possible:
         raise place.refusal(f"contradictory: {rule.expected}", "These can never hold together")
-
-
-def _possible(rule: Rule) -> bool:
-    """No check of the rule asks for executions that another of its checks rules out."""
-    if rule.count is None or rule.count.high != 0:
-        return True
-    return not any(span and span.low for span in (rule.per_step, rule.share))

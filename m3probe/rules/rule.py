@@ -74,6 +74,11 @@ class Rule:
         if self.share:
             yield f"share of kernel time {self.share.words()}"
 
+    @property
+    def possible(self) -> bool:
+        """No check of the rule asks for executions that another of its checks rules out."""
+        return not _apart(_least(self), _most(self))
+
     def covers(self, other: Rule) -> bool:
         """Whether everything that ``other`` looks at is looked at by this rule too."""
         same = (self.kind, self.name) == (other.kind, other.name)
@@ -106,11 +111,14 @@ def _clash(wide: Rule, narrow: Rule) -> bool:
 
 
 def _least(rule: Rule) -> float | None:
-    """Executions that a rule implies at least: any in a step, or any share, is one."""
-    if rule.count and rule.count.low is not None:
-        return rule.count.low
-    some = any(span and span.low for span in (rule.per_step, rule.share))
-    return 1 if some else None
+    """Executions that a rule implies at least: one step's, or one where only a share is asked."""
+    count, per_step, share = rule.count, rule.per_step, rule.share
+    wanted = [
+        count.low if count else None,
+        per_step.low if per_step else None,
+        1 if share and share.low else None,
+    ]
+    return max((low for low in wanted if low), default=None)
 
 
 def _most(rule: Rule) -> float | None:

@@ -68,6 +68,10 @@ class Variant:
         """Whether a launch of this kernel (lower-cased demangled name) is one call."""
         return any(fnmatchcase(kernel, glob) for glob in self.anchors)
 
+    def knows(self, kernel: str) -> bool:
+        """Whether this kernel is one of the variant's, counted or not."""
+        return self.counts(kernel) or any(fnmatchcase(kernel, glob) for glob in self.also)
+
     def stands_beside(self, kernel: str) -> bool:
         """Whether this kernel tells that the anchors belong to this path."""
         return any(fnmatchcase(kernel, glob) for glob in self.beside)

@@ -1,0 +1,117 @@
+"""Calls of each variant of a fast path, counted per place by the launches of its anchor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from m3probe.analyzers._executed import Executed
+from m3probe.analyzers._places import GRAPH_LAUNCH, Places, unseen_launches
+from m3probe.kernels.demangle import demangle
+from m3probe.model.recording import Recording
+from m3probe.model.tables import NONE, Array
+from m3probe.schema.paths import Anchor, FastPath, Role, Variant
+from m3probe.schema.verdicts import FAMILIES, GRAPH_MODES
+
+UNTOLD_MODE = Variant(name="mode not told", role=Role.FAST, anchors=())
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Calls of one variant.
+
+    ``per_place`` int64 [places]; ``unrecorded``: how many of them the census alone proves, [places]; ``table`` and
+    ``rows``: where they stand. One entry per call: its ``place`` (-1 outside of all), ``anchor`` (index into
+    ``names``), and ``sizes`` (kernels of a graph launch; None for other calls).
+    """
+
+    variant: Variant
+    per_place: Array
+    unrecorded: Array
+    table: str
+    rows: Array
+    place: Array
+    anchor: Array
+    names: tuple[str, ...]
+    sizes: Array | None = None
+
+
+class Names:
+    """Kernel names of what ran, demangled and lower-cased once for all paths."""
+
+    def __init__(self, rec: Recording, ran: Executed) -> None:
+        self.ran = ran
+        self.ids = np.unique(ran.name)
+        self.shown = [demangle(rec.strings[i]) for i in self.ids.tolist()]
+        self.lower = [name.lower() for name in self.shown]
+
+    def rows(self, test: Callable[[str], bool]) -> tuple[Array, tuple[str, ...]]:
+        """(rows of what ran, names) whose lower-cased name passes a test."""
+        hit = np.array([test(name) for name in self.lower], dtype=bool)
+        if not hit.any():
+            return np.empty(0, dtype=np.int64), ()
+        names = tuple(name for name, is_hit in zip(self.shown, hit.tolist(), strict=True) if is_hit)
+        return np.flatnonzero(np.isin(self.ran.name, self.ids[hit])), names
+
+
+def calls_of(rec: Recording, path: FastPath, names: Names, where: Places) -> list[Calls]:
+    """Every variant of a path that ran at all."""
+    if path.counted_by is Anchor.GRAPH_LAUNCH:
+        return _graph_launches(rec, path, where)
+    found = [_kernel_calls(variant, names, where) for variant in path.variants]
+    return [calls for calls in found if len(calls.rows)]
+
+
+def _kernel_calls(variant: Variant, names: Names, where: Places) -> Calls:
+    rows, shown = names.rows(variant.counts)
+    if variant.beside and len(rows) and not len(names.rows(variant.stands_beside)[0]):
+        rows, shown = rows[:0], ()
+    ran = names.ran.at(rows)
+    place = where.of(ran.step, ran.file)
+    unrecorded = ran.kernel == NONE
+    table, ids = ("graphs", ran.census) if unrecorded.all() else ("kernels", ran.kernel)
+    return Calls(
+        variant=variant,
+        per_place=where.count(place),
+        unrecorded=where.count(place[unrecorded]),
+        table=table,
+        rows=ids[ids != NONE],
+        place=place,
+        anchor=np.searchsorted(np.unique(ran.name), ran.name),
+        names=shown,
+    )
+
+
+def _graph_launches(rec: Recording, path: FastPath, where: Places) -> list[Calls]:
+    launches = rec.launches
+    rows = np.flatnonzero((launches["kind"] == GRAPH_LAUNCH) & ~unseen_launches(rec))
+    place = where.of(launches["step"][rows], launches["file"][rows])
+    mode = np.full(len(where) + 1, NONE)  # the last entry answers for -1, outside of all places
+    mode[: len(rec.steps)] = rec.steps["graph_mode"]
+    captured = np.bincount(rec.graphs["graph"]) if len(rec.graphs) else np.zeros(1, dtype=np.int64)
+    graph = launches["graph"][rows]
+    sizes = np.where(graph != NONE, captured[np.maximum(graph, 0)], launches["kernels"][rows])
+    unrecorded = launches["kernels"][rows] < sizes
+    of_mode = {GRAPH_MODES.index(m): v for v in path.variants for m in GRAPH_MODES if str(m) in v.anchors}
+    found = []
+    for index, variant in [*of_mode.items(), (NONE, UNTOLD_MODE)]:
+        here = np.flatnonzero((mode[place] == index) & (place >= 0))
+        if len(here):
+            at = place[here]
+            late = where.count(at[unrecorded[here]])
+            zeros = np.zeros(len(at), dtype=np.int64)
+            found.append(Calls(variant, where.count(at), late, "launches", rows[here], at, zeros, (), sizes[here]))
+    return found
+
+
+def unnamed(rec: Recording, path: FastPath, names: Names, calls: list[Calls]) -> tuple[str, ...]:
+    """Kernels of the path's family that no variant knows, as anchor or otherwise."""
+    if path.family is None:
+        return ()
+    mine = np.unique(names.ran.name[names.ran.family == FAMILIES.index(path.family)])
+    counted = {name for call in calls for name in call.names}
+    rows = np.flatnonzero(np.isin(names.ids, mine)).tolist()
+    strangers = [i for i in rows if not any(v.knows(names.lower[i]) for v in path.variants if not v.beside)]
+    return tuple(names.shown[i] for i in strangers if names.shown[i] not in counted)

@@ -1,0 +1,124 @@
+"""Graph coverage: which steps, rows and decode tokens ran in graphs, and what decode steps without one cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from m3probe.analyzers._view import View, decode_tokens, in_phases, ms, percent
+from m3probe.model.findings import Bound, Finding, evidence
+from m3probe.model.recording import Recording
+from m3probe.model.report import CoverageRow
+from m3probe.model.tables import Array
+from m3probe.schema.verdicts import GRAPH_MODES, GraphMode, Phase
+
+_WORKING = (Phase.PREFILL, Phase.DECODE, Phase.MIXED, Phase.UNKNOWN)
+UNKNOWN_MODE = "unknown"
+_AMORTISES = (
+    "A gain from fewer launches shrinks as concurrency grows (the published shared-expert fusion: +30.2 % at "
+    "concurrency 1, +5.6 % at 128): measure at two concurrencies to tell it from other gains"
+)
+
+
+def launches_of(rec: Recording) -> Array:
+    """Kernel and graph launches of the host in each step."""
+    calls = rec.launches
+    own = (calls["kind"] > 0) & (calls["step"] >= 0)
+    return np.bincount(calls["step"][own], minlength=len(rec.steps))
+
+
+def graph_coverage(rec: Recording) -> tuple[CoverageRow, ...]:
+    """One row per graph mode over all non-empty steps; ``unknown`` where no launch of the step was recorded.
+
+    Shares of rows and of decode tokens are None when one step does not say them, or there are none.
+    """
+    working = in_phases(rec, *_WORKING)
+    seen = launches_of(rec) > 0
+    tokens = decode_tokens(rec)
+    found = []
+    for name, steps in _by_mode(rec, working, seen):
+        share = len(steps) / int(working.sum())
+        rows = _part(rec.steps["rows"], steps, working)
+        found.append(CoverageRow(name, len(steps), share, rows, _part(tokens, steps, working)))
+    return tuple(found)
+
+
+def _by_mode(rec: Recording, working: Array, seen: Array) -> Iterator[tuple[str, Array]]:
+    mode = rec.steps["graph_mode"]
+    for name in (GraphMode.FULL, GraphMode.PIECEWISE, GraphMode.NONE):
+        steps = np.flatnonzero(working & seen & (mode == GRAPH_MODES.index(name)))
+        if len(steps):
+            yield str(name), steps
+    blind = np.flatnonzero(working & ~seen)
+    if len(blind):
+        yield UNKNOWN_MODE, blind
+
+
+def _part(values: Array, steps: Array, of: Array) -> float | None:
+    total = values[of]
+    if (total < 0).any() or not total.sum():
+        return None
+    return int(values[steps].sum()) / int(total.sum())
+
+
+def coverage_findings(view: View) -> Iterator[Finding]:
+    """Decode steps that ran without a graph: all of them, or some while others ran one."""
+    rec = view.rec
+    calls = launches_of(rec)
+    decode = np.flatnonzero(in_phases(rec, Phase.DECODE) & (calls > 0))
+    eager = decode[rec.steps["graph_launches"][decode] == 0]
+    if not len(eager):
+        return
+    if len(eager) == len(decode):
+        yield _all_eager(view, eager, calls)
+    else:
+        yield _some_eager(view, eager, decode)
+
+
+def _all_eager(view: View, eager: Array, calls: Array) -> Finding:
+    removed = float(calls[eager].mean()) - 1.0  # one graph launch stays
+    timed = view.timed_steps(Phase.DECODE)
+    idle = view.time.idle_share(timed) if len(timed) else None
+    bound = None if idle is None else Bound(0.0, idle, "idle share of decode step time, if graphs left no gap")
+    waits = "" if idle is None else f"; the device is idle {percent(idle)} of decode step time"
+    return Finding(
+        id="repeats.decode_eager",
+        question="repeats",
+        verdict="eager",
+        claim=f"All {len(eager)} decode steps ran without a graph: graph execution would remove {removed:,.0f} "
+        f"launches per step{waits}",
+        where="decode",
+        evidence=(evidence("steps", eager, "graph mode NONE", "FULL"),),
+        advice="Serve without --enforce-eager (MiniMax M3 on ROCm: also VLLM_USE_BREAKABLE_CUDAGRAPH=0 or "
+        f'--compilation-config \'{{"cudagraph_mode": "FULL_DECODE_ONLY"}}\'). {_AMORTISES}',
+        bound=bound,
+        confidence="medium",  # profiling slows the host, so the idle share of an unprofiled run is smaller
+        trusted=view.trusted,
+    )
+
+
+def _some_eager(view: View, eager: Array, decode: Array) -> Finding:
+    rows = view.rec.steps["rows"]
+    graphed = np.setdiff1d(decode, eager)
+    known = [int(rows[part].max()) for part in (eager, graphed)]
+    timed = view.timed_steps(Phase.DECODE)
+    lost = np.intersect1d(eager, timed)
+    idle_ns = int((view.time.window_ns[lost] - view.time.busy_ns[lost]).sum())
+    total_ns = int(view.time.window_ns[timed].sum())
+    bound = None
+    if len(lost) and total_ns:
+        bound = Bound(0.0, idle_ns / total_ns, "idle time inside these steps / time of all decode steps")
+    return Finding(
+        id="repeats.eager_decode_steps",
+        question="repeats",
+        verdict="eager",
+        claim=f"{len(eager)} of {len(decode)} decode steps ran without a graph while others ran one (up to {known[0]} "
+        f"rows without, up to {known[1]} with)" + (f"; the device was idle {ms(idle_ns)} in them" if bound else ""),
+        where="decode",
+        evidence=(evidence("steps", eager, "graph mode NONE", "FULL or PIECEWISE"),),
+        advice="Compare their rows with the capture sizes (cudagraph_capture_sizes; with draft tokens the sizes count "
+        "tokens, not requests) and raise the largest one if it is too small",
+        bound=bound,
+        trusted=view.trusted,
+    )

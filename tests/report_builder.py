@@ -1,0 +1,220 @@
+"""A report with every row type, written by hand: figures that can be checked by eye."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from m3probe.model.findings import Bound, Evidence, Finding
+from m3probe.model.report import (
+    Answer,
+    BottleneckSection,
+    BytePlanes,
+    BytesSection,
+    Costs,
+    CoverageRow,
+    FamilyRow,
+    ModelMatch,
+    NextBottleneck,
+    PathRow,
+    PathsSection,
+    PhaseRow,
+    PlaneRow,
+    QueuesSection,
+    ReadNote,
+    Reason,
+    RepeatRow,
+    RepeatsSection,
+    Report,
+    ShapeRow,
+    ShapesSection,
+    StepRow,
+    Summary,
+    SummarySection,
+    TrustRow,
+    TrustSection,
+)
+
+LONG_NAME = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::BFloat16>, std::array<char*, 3ul>>"
+
+
+def trust() -> TrustSection:
+    reasons = (Reason("lost_events", "3 event(s) lost: kernels may be among them", hides_kernels=True),)
+    return TrustSection(TrustRow("degraded", reasons), {"files": 1, "ranks": [0], "steps": 3, "kernels": 415})
+
+
+def summary() -> SummarySection:
+    families = (
+        FamilyRow("moe_gemm", 30, 6_000_000, 0.6),
+        FamilyRow("gemm", 120, 3_000_000, 0.3),
+        FamilyRow("norm", 60, 970_000, 0.097),
+        FamilyRow("unknown", 4, 20_000, 0.002),
+        FamilyRow("other", 1, 10_000, 0.001),
+    )
+    phases = (PhaseRow("prefill", 1, 196, 4_000_000, 0.25), PhaseRow("decode", 2, 414, 6_000_000, 0.5))
+    return SummarySection(
+        meta(),
+        Summary(610, 10_000_000, 9_000_000, 20_000_000, 2, (0,), families, phases),
+        (
+            StepRow(0, "execute_context_1(4000)_generation_0(0)", "prefill", 4000, 1, 196, 4_000_000, "NONE"),
+            StepRow(0, "execute_context_0(0)_generation_8(8)", "decode", 8, 8, 207, 3_000_000, "FULL"),
+            StepRow(None, "execute_context_0(0)_generation_8(8)", "decode", None, None, 207, None, "FULL"),
+        ),
+    )
+
+
+def meta() -> dict[str, Any]:
+    return {
+        "files": [{"path": "rank0.json.gz", "kind": "kineto", "role": "rank", "rank": 0}],
+        "versions": {"vllm": "0.33.0"},
+        "flags": {},
+        "backend": None,
+        "world_size": 4,
+        "device": {"name": "NVIDIA H200", "identified_as": "h200", "certain": True, "units": 132, "memory_bytes": 150},
+        "model": "MiniMax-M3",
+        "tp": 4,
+        "ep": None,
+    }
+
+
+def shapes() -> ShapesSection:
+    rows = tuple(
+        ShapeRow(
+            "decode",
+            "aten::mm",
+            8,
+            n,
+            6144,
+            54 - i,
+            predicted=True,
+            module="qkv_proj",
+            dtype="bf16",
+            tile="16x64x256",
+            programs=40,
+            units=132,
+            k_loops=24,
+            grid=(40, 1, 1),
+            evidence="kernels",
+        )
+        for i, n in enumerate((2560, 2304, 1536, 6144, 128, 64, 32))
+    )
+    prefill = ShapeRow("prefill", LONG_NAME, 4000, 2560, 6144, 6, None, "", "", "", None, None, None, None, "census")
+    return ShapesSection(
+        (*rows, prefill), ModelMatch("MiniMax-M3", 4, 1, ("router left out",), ("lm_head", "dense down"))
+    )
+
+
+def repeats() -> RepeatsSection:
+    rows = (
+        RepeatRow("decode", "moe_gemm", 12.0, 2.0, 150_000.0, 1_200_000.0, "kernels"),
+        RepeatRow("decode", "sparse_attention", 12.5, None, None, 98_000.0, "census"),
+    )
+    coverage = (CoverageRow("FULL", 2, 2 / 3, 16 / 4016, 1.0), CoverageRow("NONE", 1, 1 / 3, None, None))
+    return RepeatsSection(rows, coverage, Costs(375_000.0, 375_000_000.0, 47_000.0, 0, None, launch_bound=True))
+
+
+def planes() -> BytesSection:
+    state = (
+        PlaneRow("KV write", 18, 3 << 20, 40_000, "bf16", "paged 128", "kernels"),
+        PlaneRow("index write", 6, None, None, "fp8", "", "kernels"),
+    )
+    comm = (PlaneRow("all_reduce", 24, 24 * 98_304, 500_000, "bf16", "", "kernels"),)
+    return BytesSection(BytePlanes((), state, comm, ("which bytes were useful",)))
+
+
+def paths() -> PathsSection:
+    def row(verdict: str, **more: Any) -> PathRow:
+        words: dict[str, Any] = {"configured": "unknown", "eligible": "unknown", "reasons": (), "evidence": ()}
+        words |= {"variant": "", "counts": {}, "names_from_source": False} | more
+        return PathRow(id=f"path_{verdict}", title=f"Path {verdict}", verdict=verdict, **words)
+
+    return PathsSection(
+        (
+            row(
+                "executed",
+                variant="Triton",
+                counts={"executed": 54},
+                by_phase={"prefill": "unproven", "decode": "executed"},
+            ),
+            row("missed", counts={"missed": 10, "executed": 990}, evidence=("10 of 1,000 calls ran the fallback",)),
+            row("declined", reasons=("1,572,864 < 16,777,216",), configured="yes", eligible="no"),
+            row("unexpected"),
+            row("unproven", names_from_source=True),
+            row("off", configured="no"),
+            row("refused_at_start"),
+        )
+    )
+
+
+def findings() -> tuple[Finding, ...]:
+    rows = (Evidence("kernels", (12, 15, 17, 19, 23), 54, "6 launches per step", "3"),)
+    big = Finding(
+        "shapes.starved.qkv",
+        "shapes",
+        "missed",
+        "The QKV GEMM starts 40 programs on 132 units.",
+        "decode",
+        rows,
+        "Take a tile with smaller N.",
+        Bound(0.05, 0.12, "share x (1 - 40/132)"),
+    )
+    small = Finding(
+        "repeats.relayout",
+        "repeats",
+        "executed",
+        "A relayout kernel recurs per decode step.",
+        "",
+        rows,
+        "Move it to load time.",
+        Bound(0.02, 0.02, "its share"),
+        "medium",
+    )
+    vague = Finding(
+        "paths.unproven",
+        "paths",
+        "unproven",
+        "The path inside graphs is unproven.",
+        "",
+        (),
+        "",
+        Bound(0.0, 0.9, "all of it"),
+        "low",
+        trusted=False,
+    )
+    plain = Finding(
+        "bytes.copies", "bytes", "executed", "Copies move 3 MiB per step.", "", (), "Move metadata instead."
+    )
+    return (plain, vague, small, big)
+
+
+def full_report() -> Report:
+    """All sections, seven path verdicts, four findings in no order."""
+    bottleneck = NextBottleneck(
+        "shapes.starved.qkv", Bound(0.05, 0.12, "share x (1 - 40/132)"), "it has the largest trusted bound"
+    )
+    sections = (trust(), summary(), shapes(), repeats(), planes(), paths(), queues(), BottleneckSection(bottleneck))
+    notes = (ReadNote("lost_events", "3 event(s) lost: kernels may be among them", "rank0.json.gz", 3),)
+    return Report("partial", notes, Answer(sections, findings()))
+
+
+def queues() -> QueuesSection:
+    return QueuesSection({"admission": "give the server's /metrics page", "kv_transfer": "give the connector's log"})
+
+
+def empty_report() -> Report:
+    """Nothing was answered."""
+    return Report("ok", (), Answer())
+
+
+def hollow_report() -> Report:
+    """Every section is there and holds nothing."""
+    sections = (
+        TrustSection(TrustRow("unusable", ()), {}),
+        SummarySection({}, Summary(0, None, None, None, 0, (), (), ()), ()),
+        ShapesSection((), None),
+        RepeatsSection((), (), Costs(None, None, None, None, None, None)),
+        BytesSection(BytePlanes()),
+        PathsSection(()),
+        QueuesSection({}),
+        BottleneckSection(None),
+    )
+    return Report("ok_with_warnings", (), Answer(sections))
