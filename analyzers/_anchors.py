@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-
 from m3probe.analyzers._executed import Executed
 from m3probe.analyzers._places import GRAPH_LAUNCH, Places, unseen_launches
+
 from m3probe.kernels.demangle import demangle
 from m3probe.model.recording import Recording
 from m3probe.model.tables import NONE, Array
@@ -106,12 +106,14 @@ def _graph_launches(rec: Recording, path: FastPath, where: Places) -> list[Calls
     return found
 
 
-def unnamed(rec: Recording, path: FastPath, names: Names, calls: list[Calls]) -> tuple[str, ...]:
+def unnamed(path: FastPath, names: Names, calls: list[Calls]) -> tuple[str, ...]:
     """Kernels of the path's family that no variant knows, as anchor or otherwise."""
     if path.family is None:
         return ()
     mine = np.unique(names.ran.name[names.ran.family == FAMILIES.index(path.family)])
     counted = {name for call in calls for name in call.names}
     rows = np.flatnonzero(np.isin(names.ids, mine)).tolist()
-    strangers = [i for i in rows if not any(v.knows(names.lower[i]) for v in path.variants if not v.beside)]
+    # A variant whose anchors serve other models too knows its kernels only where it was proven to run.
+    certain = [v for v in path.variants if not v.beside or any(call.variant is v for call in calls)]
+    strangers = [i for i in rows if not any(v.knows(names.lower[i]) for v in certain)]
     return tuple(names.shown[i] for i in strangers if names.shown[i] not in counted)

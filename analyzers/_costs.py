@@ -30,7 +30,7 @@ def costs(view: View) -> Costs:
         ns_per_output_token=per_token,
         ns_per_1000_token_response=None if per_token is None else per_token * RESPONSE_TOKENS,
         ns_per_active_request=_per(view, steps, _active(view.rec)),
-        decode_tokens_in_mixed_steps=_total(decode_tokens(view.rec), _all_mixed(view)),
+        decode_tokens_in_mixed_steps=_total(decode_tokens(view.rec), _all_mixed(view)) if len(view.rec.steps) else None,
         mixed_ns_per_decode_token=_per(view, mixed[view.timed[mixed]], decode_tokens(view.rec)),
         launch_bound=launch_bound(view),
     )

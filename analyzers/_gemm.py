@@ -145,7 +145,8 @@ class _Alike:
 def _alike(rec: Recording, ex: Executed) -> Iterator[_Alike]:
     texts = rec.strings.texts
     gemm_op = _marked(ex.op, texts, is_gemm_op)
-    chosen = np.flatnonzero(gemm_op | (ex.family == _GEMM) | (ex.family == _MOE))
+    router = _marked(ex.name, texts, lambda name: "router_gemm" in name)
+    chosen = np.flatnonzero(gemm_op | router | (ex.family == _GEMM) | (ex.family == _MOE))
     rows, gemm_op = ex.at(chosen), gemm_op[chosen]
     calls, time_ns = _calls(rec, rows, gemm_op, _marked(rows.name, texts, finishes_another))
     rows, gemm_op = rows.at(calls), gemm_op[calls]

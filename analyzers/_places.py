@@ -8,7 +8,7 @@ import numpy as np
 
 from m3probe.model.recording import Recording
 from m3probe.model.tables import NONE, Array
-from m3probe.schema.verdicts import PHASES, Phase
+from m3probe.schema.verdicts import PHASES, PathVerdict, Phase
 
 GRAPH_LAUNCH = 2
 _LEFT_OUT = (Phase.EMPTY, Phase.WARMUP, Phase.CAPTURE, Phase.DUMMY)
@@ -69,7 +69,48 @@ def places(rec: Recording) -> Places:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One path in one (rank file, phase).
+
+    Arrays hold places: ``at`` all, ``ran`` those with a call, ``hidden`` those without one whose graph launches show
+    nothing. ``steps`` is 0 where the trace has no steps; ``told``: whether runtime calls were recorded at all.
+    """
+
+    file: int
+    phase: Phase
+    at: Array
+    ran: Array
+    hidden: Array
+    steps: int
+    told: bool
+
+    @property
+    def verdict(self) -> PathVerdict:
+        """``executed`` when every step made a call."""
+        return PathVerdict.EXECUTED if len(self.ran) == len(self.at) else PathVerdict.UNPROVEN
+
+
+def cells(rec: Recording, where: Places, calls: Array) -> list[Cell]:
+    """All cells of a path, from its calls per place (int64 [places])."""
+    bare = np.flatnonzero(unseen_launches(rec))
+    unseen = where.count(where.of(rec.launches["step"][bare], rec.launches["file"][bare]))
+    return [
+        Cell(
+            file=file,
+            phase=phase,
+            at=at,
+            ran=at[calls[at] > 0],
+            hidden=at[(calls[at] == 0) & (unseen[at] > 0)],
+            steps=int(where.is_step[at].sum()),
+            told=bool((rec.launches["file"] == file).any()),
+        )
+        for file, phase, at in where.groups()
+    ]
+
+
 def unseen_launches(rec: Recording) -> Array:
     """Mask over launches: graph launches with no kernel record and no census, so that nothing tells what ran."""
     launches = rec.launches
-    return (launches["kind"] == GRAPH_LAUNCH) & (launches["kernels"] == 0) & (launches["graph"] == NONE)
+    unseen: Array = (launches["kind"] == GRAPH_LAUNCH) & (launches["kernels"] == 0) & (launches["graph"] == NONE)
+    return unseen

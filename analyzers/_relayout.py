@@ -61,21 +61,18 @@ def _finding(view: View, head: str, rows: Array, steps: Array) -> Finding:
         share = view.share_of_step(there, timed)
         bound = None if share is None else Bound(0.0, share, "its share of kernel time x (1 - idle share)")
     once = "" if len(steps) > 1 else " (only one was recorded)"
+    kernel = view.ex.kernel[rows]
+    seen = f"{rows.sum():,} launches in {len(steps)} decode steps"
     return Finding(
         id=f"repeats.relayout.{re.sub(r'[^a-z0-9_]+', '_', head).strip('_')}",
         question="repeats",
         verdict="recurs",
         claim=f"Layout work recurs: {head} runs {rows.sum() / len(steps):,.1f} times in each decode step{once}, {cost}",
         where="decode",
-        evidence=(_rows(view, rows, f"{rows.sum():,} launches in {len(steps)} decode steps"),),
+        evidence=(evidence("kernels", kernel[kernel >= 0], seen, "0 after loading"),),
         advice="If it rearranges weights or scales, do it once at load time (preshuffled weights, a backend that takes the "
         "stored layout); if its operand is made in the step, fuse it into the kernel that makes or takes it",
         bound=bound,
         confidence="medium" if len(steps) > 1 else "low",  # a name says what is done, not to which tensor
         trusted=view.trusted,
     )
-
-
-def _rows(view: View, rows: Array, observed: str):  # type: ignore[no-untyped-def]
-    kernel = view.ex.kernel[rows]
-    return evidence("kernels", kernel[kernel >= 0], observed, "0 after loading")

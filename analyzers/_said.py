@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
-
 from m3probe.analyzers._anchors import Calls
+from m3probe.analyzers._places import Cell
+
 from m3probe.model.recording import Recording
 from m3probe.model.tables import Array
 from m3probe.schema.paths import Anchor, FastPath, Role
-from m3probe.schema.verdicts import Evidence, Phase
+from m3probe.schema.verdicts import Evidence
 
+_NAME = 40
 _SHOWN = 6
 """Lines of one kind in a report; the rest is counted."""
-
-
-class CellLike(Protocol):
-    """One (rank file, phase) of the paths question."""
-
-    @property
-    def file(self) -> int: ...
-    @property
-    def phase(self) -> Phase: ...
-    @property
-    def at(self) -> Array: ...
-    @property
-    def ran(self) -> Array: ...
-    @property
-    def hidden(self) -> Array: ...
-    @property
-    def steps(self) -> int: ...
 
 
 def span(values: Array) -> str:
@@ -40,7 +24,7 @@ def span(values: Array) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def evidence_lines(rec: Recording, calls: Sequence[Calls], cells: Sequence[CellLike]) -> tuple[str, ...]:
+def evidence_lines(rec: Recording, calls: Sequence[Calls], cells: Sequence[Cell]) -> tuple[str, ...]:
     """One line per variant and phase; ranks that say the same share it."""
     said: dict[str, list[int]] = {}
     for cell in cells:
@@ -50,20 +34,34 @@ def evidence_lines(rec: Recording, calls: Sequence[Calls], cells: Sequence[CellL
     return _cut(tuple(f"{_ranks(rec, files)}{text}" for text, files in said.items()))
 
 
-def _line(rec: Recording, call: Calls, cell: CellLike) -> str:
+def _line(rec: Recording, call: Calls, cell: Cell) -> str:
     per_place = call.per_place[cell.at]
     total, ran = int(per_place.sum()), cell.at[per_place > 0]
     proof = Evidence.CENSUS if call.unrecorded[cell.at].any() else Evidence.KERNELS
-    what = f"{total:,} calls of {call.variant.name} ({', '.join(n.split('(')[0] for n in call.names[:3])}"
-    what += ", ...)" if len(call.names) > 3 else ")"
-    if call.sizes is not None:
-        sizes = call.sizes[np.isin(call.place, cell.at)]
-        what = f"{total:,} graph launches ({call.variant.name}) x {span(sizes)} kernels"
+    what = _what(call, np.isin(call.place, cell.at), total)
     if not cell.steps:
         return f"no steps: {what} in the whole trace ({proof})"
-    rows = rec.steps["rows"][ran]
-    size = f", rows {span(rows[rows >= 0])}" if (rows >= 0).any() else ""
-    return f"{cell.phase}: {what} in {len(ran):,} of {cell.steps:,} steps, {span(per_place[per_place > 0])} per step{size} ({proof})"
+    each = span(per_place[per_place > 0])
+    return f"{cell.phase}: {what} in {len(ran):,} of {cell.steps:,} steps, {each} per step{_rows(rec, ran)} ({proof})"
+
+
+def _what(call: Calls, here: Array, total: int) -> str:
+    if call.sizes is not None:
+        return f"{total:,} graph launches ({call.variant.name}) x {span(call.sizes[here])} kernels"
+    names = [_short(call.names[i]) for i in np.unique(call.anchor[here]).tolist()]
+    more = ", ..." if len(names) > 2 else ""
+    return f"{total:,} calls of {call.variant.name} ({', '.join(names[:2])}{more})"
+
+
+def _short(name: str) -> str:
+    """A kernel's name without parameters, cut where a tile description begins to fill the line."""
+    head = name.split("(", maxsplit=1)[0]
+    return head if len(head) <= _NAME else f"{head[:_NAME]}..."
+
+
+def _rows(rec: Recording, steps: Array) -> str:
+    rows = rec.steps["rows"][steps]
+    return f", rows {span(rows[rows >= 0])}" if (rows >= 0).any() else ""
 
 
 def _ranks(rec: Recording, files: list[int]) -> str:
@@ -93,13 +91,13 @@ def fallback_lines(path: FastPath, ran: Sequence[Calls], vendor: str) -> tuple[s
 
 
 def reasons_of(
-    rec: Recording, path: FastPath, cells: Sequence[CellLike], strangers: tuple[str, ...], *, ran: bool
+    rec: Recording, path: FastPath, cells: Sequence[Cell], strangers: tuple[str, ...], *, ran: bool
 ) -> tuple[str, ...]:
     """Why a phase is unproven, by rank and rows; then what is not understood."""
     said: dict[str, list[int]] = {}
     for cell in cells:
         if len(cell.ran) < len(cell.at):
-            said.setdefault(_reason(rec, path, cell, ran=ran), []).append(cell.file)
+            said.setdefault(_reason(rec, path, cell), []).append(cell.file)
     lines = _cut(tuple(f"{_ranks(rec, files)}{text}" for text, files in said.items()))
     if not cells:
         lines = ("no step and no kernel was recorded",)
@@ -111,15 +109,17 @@ def reasons_of(
     return lines
 
 
-def _reason(rec: Recording, path: FastPath, cell: CellLike, *, ran: bool) -> str:
-    without, total = len(cell.at) - len(cell.ran), len(cell.at)
-    where = f"{without:,} of {total:,} {cell.phase} steps" if cell.steps else "the whole trace (no steps)"
+def _reason(rec: Recording, path: FastPath, cell: Cell) -> str:
+    missing = np.setdiff1d(cell.at, cell.ran)
+    without = len(missing)
+    where = f"{without:,} of {len(cell.at):,} {cell.phase} steps" if cell.steps else "the whole trace (no steps)"
     if len(cell.hidden) == without:
         return f"graph launches show no kernels and no census explains them in {where}"
     hidden = f"; in {len(cell.hidden):,} of them graph launches show no kernels" if len(cell.hidden) else ""
-    if path.counted_by is Anchor.GRAPH_LAUNCH:
-        return f"no graph launch in {where}: eager{hidden}"
-    missing = np.setdiff1d(cell.at, cell.ran)
-    rows = rec.steps["rows"][missing] if cell.steps else np.empty(0, dtype=np.int64)
-    size = f" (rows {span(rows[rows >= 0])})" if ran and (rows >= 0).any() else ""
-    return f"no kernel of a known variant in {where}{size}{hidden}"
+    # Which batches lack the path matters where others have it; otherwise the phase says it all.
+    size = _rows(rec, missing) if cell.steps and len(cell.ran) else ""
+    if path.counted_by is Anchor.KERNEL:
+        return f"no kernel of a known variant in {where}{size}{hidden}"
+    if not cell.told:
+        return f"no runtime call was recorded, so no graph launch could be seen in {where}"
+    return f"no graph launch in {where}: eager{size}{hidden}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from m3probe.analyzers._layers import Layers, is_index_score
 from m3probe.analyzers._mlp import SharedMlps, shared_mlps
 from m3probe.analyzers._view import View, kernel_names, ms, percent, rows_named
-from m3probe.model.findings import Bound, Finding, evidence
+from m3probe.model.findings import Bound, Evidence, Finding, evidence
 from m3probe.model.tables import Array
 from m3probe.schema.verdicts import FAMILIES, Family, Phase
 
@@ -67,10 +67,11 @@ def index_reuse_finding(view: View, layers: Layers) -> Iterator[Finding]:
     yield _every_layer(view, scores, sparse) if chosen == sparse else _reused(view, scores, chosen, sparse)
 
 
-def _seen(view: View, scores: Array, expected: str) -> tuple[Array, int, str, str]:
+def _seen(view: View, scores: Array, sparse: int) -> tuple[Evidence, ...]:
     kernel = view.ex.kernel[scores]
-    steps = view.steps(Phase.DECODE)
-    return kernel[kernel >= 0], len(steps), f"{int(scores.sum())} score launches in {len(steps)} decode steps", expected
+    steps = len(view.steps(Phase.DECODE))
+    observed = f"{int(scores.sum()):,} score launches in {steps} decode steps"
+    return (evidence("kernels", kernel[kernel >= 0], observed, f"{sparse} per step without reuse"),)
 
 
 def _every_layer(view: View, scores: Array, sparse: int) -> Finding:
@@ -83,14 +84,13 @@ def _every_layer(view: View, scores: Array, sparse: int) -> Finding:
         saved = (sparse - 1) / sparse
         if share is not None:
             bound = Bound(0.0, share * saved, f"indexer share of step time x {sparse - 1}/{sparse} (one layer still chooses)")
-    kernels, _, observed, expected = _seen(view, scores, f"{sparse} per step without reuse")
     return Finding(
         id="repeats.index_every_layer",
         question="repeats",
         verdict="every_layer",
         claim=f"Every sparse layer chooses its own blocks: {sparse} block selections for {sparse} layers{cost}",
         where="decode",
-        evidence=(evidence("kernels", kernels, observed, expected),),
+        evidence=_seen(view, scores, sparse),
         advice="Neighbouring layers choose nearly the same blocks: index_topk_freq (with use_index_cache) in --hf-overrides, "
         "nested under text_config (the flat form does nothing), lets later layers reuse a choice. It changes the model's "
         "work: a fixed-shape contract forbids it, and GSM8K is too short to test it",
@@ -100,7 +100,6 @@ def _every_layer(view: View, scores: Array, sparse: int) -> Finding:
 
 
 def _reused(view: View, scores: Array, chosen: int, sparse: int) -> Finding:
-    kernels, _, observed, expected = _seen(view, scores, f"{sparse} per step without reuse")
     return Finding(
         id="repeats.index_reused",
         question="repeats",
@@ -108,7 +107,7 @@ def _reused(view: View, scores: Array, chosen: int, sparse: int) -> Finding:
         claim=f"Sparse layers reuse block choices: {chosen} selections for {sparse} layers per decode step "
         f"({percent(1 - chosen / sparse)} skipped)",
         where="decode",
-        evidence=(evidence("kernels", kernels, observed, expected),),
+        evidence=_seen(view, scores, sparse),
         advice="This changes the model's work: do not compare it with a run that chooses in every layer, and test quality "
         "on contexts above 2,048 tokens (16 blocks of 128), below which every block is chosen anyway",
         trusted=view.trusted,

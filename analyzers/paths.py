@@ -6,44 +6,21 @@ verdict per (rank, phase); a step without a call makes its phase ``unproven``, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-
 from m3probe.analyzers._anchors import Calls, Names, calls_of, unnamed
 from m3probe.analyzers._executed import executed
-from m3probe.analyzers._places import Places, places, unseen_launches
+from m3probe.analyzers._places import Cell, cells, places
 from m3probe.analyzers._said import evidence_lines, fallback_lines, reasons_of
+
 from m3probe.fastpaths import fast_paths
 from m3probe.model.findings import Finding, evidence
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, PathRow, PathsSection, TrustSection
-from m3probe.model.tables import Array
 from m3probe.plugs import Analyzer
 from m3probe.schema.paths import FastPath
 from m3probe.schema.verdicts import PathVerdict, Phase
 
 NO_CONFIGURATION = "configured and eligible are unknown: a trace does not say"
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One (rank file, phase): its places, those with a call, and those where kernels cannot be seen.
-
-    All arrays are indices of places; ``steps`` is 0 where the trace has no steps.
-    """
-
-    file: int
-    phase: Phase
-    at: Array
-    ran: Array
-    hidden: Array
-    steps: int
-
-    @property
-    def verdict(self) -> PathVerdict:
-        """``executed`` when every step made a call."""
-        return PathVerdict.EXECUTED if len(self.ran) == len(self.at) else PathVerdict.UNPROVEN
 
 
 def judge(rec: Recording, so_far: Answer) -> Answer:
@@ -55,10 +32,10 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
     rows, findings = [], []
     for name, path in fast_paths().items():
         calls = calls_of(rec, path, names, where)
-        cells = _cells(rec, calls, where)
-        row = _row(rec, name, path, calls, cells, unnamed(rec, path, names, calls), vendor, hides)
+        total = sum((c.per_place for c in calls), np.zeros(len(where), dtype=np.int64))
+        row = _row(rec, name, path, calls, cells(rec, where, total), unnamed(path, names, calls), vendor, hides)
         rows.append(row)
-        findings.append(_finding(rec, row, calls, trusted=not hides))
+        findings.append(_finding(row, calls, trusted=not hides))
     return Answer((PathsSection(tuple(rows)),), tuple(findings))
 
 
@@ -80,27 +57,10 @@ def _vendor(rec: Recording) -> str:
     return {64: "amd", 32: "nvidia"}.get(rec.meta.devices[0].warp_size, "") if rec.meta.devices else ""
 
 
-def _cells(rec: Recording, calls: list[Calls], where: Places) -> list[Cell]:
-    total = sum((c.per_place for c in calls), np.zeros(len(where), dtype=np.int64))
-    bare = np.flatnonzero(unseen_launches(rec))
-    unseen = where.count(where.of(rec.launches["step"][bare], rec.launches["file"][bare]))
-    return [
-        Cell(
-            file=file,
-            phase=phase,
-            at=at,
-            ran=at[total[at] > 0],
-            hidden=at[(total[at] == 0) & (unseen[at] > 0)],
-            steps=int(where.is_step[at].sum()),
-        )
-        for file, phase, at in where.groups()
-    ]
-
-
-def _by_phase(cells: list[Cell]) -> dict[Phase, PathVerdict]:
+def _by_phase(seen: list[Cell]) -> dict[Phase, PathVerdict]:
     """The worst verdict of each phase over all ranks."""
     found: dict[Phase, PathVerdict] = {}
-    for cell in cells:
+    for cell in seen:
         if found.get(cell.phase) is not PathVerdict.UNPROVEN:
             found[cell.phase] = cell.verdict
     return found
@@ -113,18 +73,18 @@ def _rolled_up(path: FastPath, by_phase: dict[Phase, PathVerdict]) -> PathVerdic
     return PathVerdict.EXECUTED if proven else PathVerdict.UNPROVEN
 
 
-def _counts(calls: list[Calls], cells: list[Cell]) -> dict[str, int]:
+def _counts(calls: list[Calls], seen: list[Cell]) -> dict[str, int]:
     """Steps with and without a call, and calls; a trace without steps has no step counts."""
     found = {"calls": sum(int(c.per_place.sum()) for c in calls)}
     outside = sum(int((c.place < 0).sum()) for c in calls)
     found |= {"calls_outside_steps": outside} if outside else {}
-    if any(cell.steps for cell in cells):
-        steps = sum(cell.steps for cell in cells)
-        ran = sum(len(cell.ran) for cell in cells if cell.steps)
-        hidden = sum(len(cell.hidden) for cell in cells if cell.steps)
+    if any(cell.steps for cell in seen):
+        steps = sum(cell.steps for cell in seen)
+        ran = sum(len(cell.ran) for cell in seen if cell.steps)
+        hidden = sum(len(cell.hidden) for cell in seen if cell.steps)
         found |= {"steps": steps, "executed": ran, "steps_without": steps - ran, "steps_hidden": hidden}
-    for phase in dict.fromkeys(cell.phase for cell in cells if cell.steps):
-        here = [cell for cell in cells if cell.phase is phase]
+    for phase in dict.fromkeys(cell.phase for cell in seen if cell.steps):
+        here = [cell for cell in seen if cell.phase is phase]
         at = np.concatenate([cell.at for cell in here])
         found[f"{phase}.steps"] = sum(cell.steps for cell in here)
         found[f"{phase}.executed"] = sum(len(cell.ran) for cell in here)
@@ -137,12 +97,12 @@ def _row(
     name: str,
     path: FastPath,
     calls: list[Calls],
-    cells: list[Cell],
+    seen: list[Cell],
     strangers: tuple[str, ...],
     vendor: str,
     hides: tuple[str, ...],
 ) -> PathRow:
-    by_phase = _by_phase(cells)
+    by_phase = _by_phase(seen)
     verdict = _rolled_up(path, by_phase)
     ran = [c for c in calls if c.per_place.any()]
     rests_on = [c.variant for c in ran] if ran else list(path.variants)
@@ -151,23 +111,23 @@ def _row(
         title=path.title,
         verdict=str(verdict),
         variant=" + ".join(c.variant.name for c in ran),
-        counts=_counts(calls, cells),
+        counts=_counts(calls, seen),
         configured="unknown",
         eligible="unknown",
-        reasons=(*reasons_of(rec, path, cells, strangers, ran=bool(ran)), *hides, NO_CONFIGURATION),
-        evidence=(*evidence_lines(rec, ran, cells), *fallback_lines(path, ran, vendor)),
+        reasons=(*reasons_of(rec, path, seen, strangers, ran=bool(ran)), *hides, NO_CONFIGURATION),
+        evidence=(*evidence_lines(rec, ran, seen), *fallback_lines(path, ran, vendor)),
         names_from_source=any(v.names_from_source for v in rests_on),
         by_phase={str(phase): str(v) for phase, v in by_phase.items()},
     )
 
 
-def _finding(rec: Recording, row: PathRow, calls: list[Calls], *, trusted: bool) -> Finding:
+def _finding(row: PathRow, calls: list[Calls], *, trusted: bool) -> Finding:
     if row.verdict == PathVerdict.EXECUTED:
         claim = f"{row.title} ran as {row.variant}: {row.evidence[0]}"
         advice = "Nothing here says that it was the variant asked for; compare with the configuration."
     else:
-        seen = f" (seen as {row.variant})" if row.variant else ""
-        claim = f"{row.title} is unproven{seen}: {row.reasons[0]}"
+        shown_as = f" (seen as {row.variant})" if row.variant else ""
+        claim = f"{row.title} is unproven{shown_as}: {row.reasons[0]}"
         advice = "Unproven is neither a pass nor a miss: add the server's log or configuration, or a graph census."
     shown = tuple(
         evidence(c.table, c.rows.tolist(), f"{int(c.per_place.sum())} calls of {c.variant.name}") for c in calls

@@ -30,7 +30,7 @@ def ns(text: str) -> int:
 
 def events_of(path: Path) -> list[dict[str, Any]]:
     """Events with times as the exact decimal text of the file."""
-    document = json.loads(gzip.open(path).read(), parse_float=str)
+    document = json.loads(gzip.decompress(path.read_bytes()), parse_float=str)
     events: list[dict[str, Any]] = document["traceEvents"]
     return events
 

@@ -1,6 +1,9 @@
 """Where the tree's rooms lie and what is in them; shared by the tests that look at files instead of behaviour."""
 
+import os
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = {
@@ -33,3 +36,11 @@ def modules() -> dict[str, Path]:
     return {
         name.removesuffix(".py").replace("/", ".").removesuffix(".__init__"): path for name, path in sources.items()
     }
+
+
+def shared_or_skip(path: str) -> Path:
+    """A real recording that is not bundled (folder beside the tree, or $M3PROBE_SHARED); skips where it is absent."""
+    found = Path(os.environ.get("M3PROBE_SHARED", ROOT.parent / "shared")) / path
+    if not found.exists():
+        pytest.skip(f"real recording {path} is not here (set M3PROBE_SHARED to the folder that holds it)")
+    return found

@@ -126,11 +126,11 @@ class ShapeRow:
 
 @dataclass(frozen=True, slots=True)
 class ModelMatch:
-    """The parallel layout whose whole set of local shapes was seen."""
+    """The parallel layout whose whole set of local shapes was seen; ``ep`` is None where no shape tells it."""
 
     model: str
     tp: int
-    ep: int
+    ep: int | None
     notes: tuple[str, ...]
     missing: tuple[str, ...]
 

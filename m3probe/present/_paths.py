@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from m3probe.model.report import PathRow, PathsSection
 from m3probe.present._numbers import plural
-from m3probe.present._page import Page, Piece
+from m3probe.present._page import TIE, Page, Piece, items
 from m3probe.schema.verdicts import PathVerdict
 
 LOOKS: dict[str, tuple[str, str]] = {
@@ -17,8 +19,7 @@ LOOKS: dict[str, tuple[str, str]] = {
     PathVerdict.OFF: ("·", "dim"),
     PathVerdict.REFUSED_AT_START: ("⊘", "bad"),
 }
-EVIDENCE_SHOWN = 3
-_WIDE = 19  # "⊘ refused at start" and a space
+LINES_SHOWN = 3
 
 
 def paths(page: Page, section: PathsSection | None) -> None:
@@ -26,18 +27,22 @@ def paths(page: Page, section: PathsSection | None) -> None:
     page.heading("4 paths", "configured is not eligible is not executed")
     if section is None:
         page.say("Not answered: the paths analyzer did not run.", indent=2)
-    elif not section.paths:
+        return
+    if not section.paths:
         page.say("No fast path is known to this installation: the shelf m3probe/fastpaths is empty.", indent=2)
-    for row in section.paths if section else ():
-        _path(page, row)
-    if section and any(not _said(row) for row in section.paths):
-        page.say(("Where nothing is said, configuration and eligibility are not in the input.", "dim"), indent=2)
+    shared = _shared(section.paths)
+    wide = max((len(verdict(row.verdict)[0]) for row in section.paths), default=0) + 2
+    for row in section.paths:
+        _path(page, row, shared, wide)
+    for reason in shared:
+        page.say((f"all: {reason}", "dim"), indent=2, hang=2)
 
 
-def _said(row: PathRow) -> str:
-    """What is known beyond the kernels; "" where that is nothing."""
-    words = (("configured", row.configured), ("eligible", row.eligible))
-    return ", ".join(f"{what}: {word}" for what, word in words if word not in {"", "unknown"})
+def _shared(rows: tuple[PathRow, ...]) -> list[str]:
+    """Reasons that every path gives are said once."""
+    if len(rows) < 2:
+        return []
+    return [reason for reason in rows[0].reasons if all(reason in row.reasons for row in rows)]
 
 
 def verdict(word: str) -> Piece:
@@ -46,34 +51,53 @@ def verdict(word: str) -> Piece:
     return f"{glyph} {word.replace('_', ' ')}", style
 
 
-def _path(page: Page, row: PathRow) -> None:
+def _path(page: Page, row: PathRow, shared: list[str], wide: int) -> None:
     text, style = verdict(row.verdict)
     variant = f": {row.variant}" if row.variant else ""
-    page.say(
-        (text.ljust(_WIDE), style), (f"{row.title}{variant}", "bold"), (f"  {_counts(row)}", ""), indent=2, hang=_WIDE
-    )
-    below = 2 + _WIDE
+    head: list[Piece] = [(text.ljust(wide), style), (f"{row.title}{variant}", "bold")]
+    page.say(*head, indent=2, hang=wide)
+    below = 2 + wide
+    counts = _counts(row.counts)
+    if counts:
+        page.say(items(counts), indent=below, hang=2)
     if row.by_phase:
-        looks = [verdict(word) for word in row.by_phase.values()]
-        phases = [
-            piece
-            for phase, look in zip(row.by_phase, looks, strict=True)
-            for piece in ((f"{phase} ", "dim"), look, ("   ", ""))
-        ]
-        page.say(*phases, indent=below, hang=2)
-    names = ["kernel names known from source only"] if row.names_from_source else []
-    said = ", ".join([*filter(None, [_said(row)]), *names])
+        page.say(*_by_phase(row), indent=below, hang=2)
+    said = _said(row)
     if said:
-        page.say((said, "dim"), indent=below, hang=2)
-    for reason in row.reasons:
-        page.say(f"refused: {reason}", indent=below, hang=2)
-    for seen in row.evidence[:EVIDENCE_SHOWN]:
-        page.say((seen, "dim"), indent=below, hang=2)
-    if len(row.evidence) > EVIDENCE_SHOWN:
-        page.say(
-            (f"{plural(len(row.evidence) - EVIDENCE_SHOWN, 'more line')} of evidence in --json", "dim"), indent=below
-        )
+        page.say(items(said, "dim"), indent=below, hang=2)
+    refused = "refused: " if row.verdict in {PathVerdict.DECLINED, PathVerdict.UNEXPECTED} else ""
+    reasons = [refused + reason for reason in row.reasons if reason not in shared]
+    for line in [*_first(reasons, "reason"), *_first(row.evidence, "line of evidence", "lines of evidence")]:
+        page.say((line, "dim"), indent=below, hang=2)
 
 
-def _counts(row: PathRow) -> str:
-    return ", ".join(f"{count:,} {word.replace('_', ' ')}" for word, count in row.counts.items())
+def _first(lines: Sequence[str], one: str, many: str = "") -> list[str]:
+    left = len(lines) - LINES_SHOWN
+    return [*lines[:LINES_SHOWN], *([f"{plural(left, one, many)} more in --json"] if left > 0 else [])]
+
+
+def _counts(counts: Mapping[str, int]) -> list[str]:
+    """Over all phases: how many of the steps, then every other count that is not 0."""
+    found = []
+    if "steps" in counts and "executed" in counts:
+        found.append(f"executed in {counts['executed']:,} of {plural(counts['steps'], 'step')}")
+    told = {"steps", "executed"} if found else set()
+    rest = {key: n for key, n in counts.items() if n and key not in told and "." not in key}
+    return found + [f"{n:,} {key.replace('_', ' ')}" for key, n in rest.items()]
+
+
+def _by_phase(row: PathRow) -> list[Piece]:
+    found: list[Piece] = []
+    for phase, word in row.by_phase.items():
+        text, style = verdict(word)
+        ran, steps = (row.counts.get(f"{phase}.{key}") for key in ("executed", "steps"))
+        of = f"{TIE}{ran:,}/{steps:,}" if ran is not None and steps else ""
+        found += [("   " if found else "", ""), (f"{phase}{TIE}", "dim"), (text.replace(" ", TIE), style), (of, "")]
+    return found
+
+
+def _said(row: PathRow) -> list[str]:
+    """What is known beyond the kernels; nothing where that is nothing."""
+    words = (("configured", row.configured), ("eligible", row.eligible))
+    found = [f"{what}: {word}" for what, word in words if word not in {"", "unknown"}]
+    return [*found, "kernel names known from source only"] if row.names_from_source else found

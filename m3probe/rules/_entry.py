@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -11,15 +11,26 @@ from m3probe.errors import UsageError
 from m3probe.rules.rule import Rule, Span
 from m3probe.schema.verdicts import Family, PathVerdict, Phase, Trust
 
+REQUIRABLE = (Trust.COMPLETE, Trust.DEGRADED)
+"""Trust that a file or a rule may ask for; with ``unusable`` evidence nothing can be judged."""
+
 TARGETS = ("path", "family", "kernel")
 SCOPES = ("phase", "rank", "trust")
 COUNTED = ("per_step", "min_count", "max_count", "min_share", "max_share", "forbid")
-KEYS = (*TARGETS, *SCOPES, "verdict", *COUNTED)
+KEYS = (*TARGETS, *SCOPES, "verdict", "variant", *COUNTED)
 
 # Copies and fills are transfers, not kernels: a rule on them would find none and always hold.
 FAMILIES = tuple(str(f) for f in Family if f is not Family.MEMORY)
 # `unproven` is absence of evidence: asking for it would make a lost trace pass.
 VERDICTS = tuple(str(v) for v in PathVerdict if v is not PathVerdict.UNPROVEN)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What exists outside the file: fast paths, and the variants of one."""
+
+    paths: Collection[str]
+    variants: Callable[[str], Collection[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +76,19 @@ def read_word(place: Place, table: Mapping[str, Any], key: str, known: Collectio
     return value
 
 
-def read_rule(place: Place, table: Mapping[str, Any], paths: Collection[str], requirable: Collection[str]) -> Rule:
+def read_rule(place: Place, table: Mapping[str, Any], known: Known) -> Rule:
     """The rule that one table states.
 
     Raises:
         UsageError: a key or word is unknown, or the table contradicts itself or checks nothing.
     """
     known_keys(place, table, KEYS)
-    kind, name = _target(place, table, paths)
+    kind, name = _target(place, table, known.paths)
     phase = read_word(place, table, "phase", [str(p) for p in Phase])
     if table.get("verdict") == PathVerdict.UNPROVEN:
         raise place.refusal("verdict 'unproven' is missing evidence: no rule can ask for it")
     verdict = read_word(place, table, "verdict", VERDICTS)
-    trust = read_word(place, table, "trust", requirable)
+    trust = read_word(place, table, "trust", REQUIRABLE)
     rule = Rule(
         number=place.number or 0,
         line=place.line,
@@ -87,6 +98,7 @@ def read_rule(place: Place, table: Mapping[str, Any], paths: Collection[str], re
         rank=_whole(place, table, "rank"),
         trust=Trust(trust) if trust else None,
         verdict=PathVerdict(verdict) if verdict else None,
+        variant=_variant(place, table, known),
         per_step=_per_step(place, table),
         count=_span(place, "count", _whole(place, table, "min_count"), _whole(place, table, "max_count")),
         share=_span(place, "share", _share(place, table, "min_share"), _share(place, table, "max_share")),
@@ -110,6 +122,14 @@ def _target(place: Place, table: Mapping[str, Any], paths: Collection[str]) -> t
     if kind == "family" and table[kind] == Family.MEMORY:
         raise place.refusal("family 'memory' is copies and fills, which are no kernels: no rule can count them")
     return kind, read_word(place, table, kind, paths if kind == "path" else FAMILIES) or ""
+
+
+def _variant(place: Place, table: Mapping[str, Any], known: Known) -> str:
+    if "variant" not in table:
+        return ""
+    if "path" not in table or table.get("verdict") != PathVerdict.EXECUTED:
+        raise place.refusal("variant belongs to a path rule with verdict = 'executed'")
+    return read_word(place, table, "variant", known.variants(table["path"])) or ""
 
 
 def _whole(place: Place, table: Mapping[str, Any], key: str) -> int | None:

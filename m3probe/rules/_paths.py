@@ -9,6 +9,9 @@ from m3probe.rules._view import View
 from m3probe.rules.rule import Rule
 from m3probe.schema.verdicts import PathVerdict, RuleOutcome
 
+VARIANTS_JOINED_BY = " + "
+"""How a path row names several variants that ran."""
+
 # Variants of one path are alternatives: what went wrong comes first, then the one that ran; a variant
 # that was not observed does not hide it.
 _ORDER = (
@@ -46,14 +49,31 @@ def _verdict(row: PathRow, rule: Rule) -> str | None:
 
 
 def _compared(rule: Rule, verdict: PathVerdict, row: PathRow) -> RuleResult:
-    counts = ", ".join(f"{word} {number:,}" for word, number in row.counts.items())
-    variant = f" ({row.variant})" if row.variant else ""
+    variant = f" as {row.variant}" if row.variant else ""
+    counts = ", ".join(f"{word} {number:,}" for word, number in _counts(rule, row))
     observed = f"{verdict}{variant}" + (f"; {counts}" if counts else "")
     if verdict is PathVerdict.UNPROVEN:
-        why = "; ".join((*row.reasons, *row.evidence)) or "the evidence neither shows the path nor its fallback"
+        why = "; ".join(row.reasons) or "the evidence neither shows the path nor its fallback"
         return _result(rule, RuleOutcome.INCONCLUSIVE, observed, why, row)
-    outcome = RuleOutcome.HOLDS if verdict == rule.verdict else RuleOutcome.FAILED
-    return _result(rule, outcome, observed, "", row)
+    if verdict != rule.verdict:
+        return _result(rule, RuleOutcome.FAILED, observed, "", row)
+    ran = row.variant.split(VARIANTS_JOINED_BY)
+    if not rule.variant or ran == [rule.variant]:
+        return _result(rule, RuleOutcome.HOLDS, observed, "", row)
+    if rule.variant in ran:
+        why = "several variants ran, and the verdict does not say where each did: name the kernel instead"
+        return _result(rule, RuleOutcome.INCONCLUSIVE, observed, why, row)
+    return _result(rule, RuleOutcome.FAILED, observed, "", row)
+
+
+def _counts(rule: Rule, row: PathRow) -> list[tuple[str, int]]:
+    """The counts of the rule's phase (``decode.calls``), or those of the whole recording."""
+    prefix = f"{rule.phase}." if rule.phase else ""
+    return [
+        (word.removeprefix(prefix), number)
+        for word, number in row.counts.items()
+        if word.startswith(prefix) and "." not in word.removeprefix(prefix)
+    ]
 
 
 def _result(rule: Rule, outcome: RuleOutcome, observed: str, why: str = "", row: PathRow | None = None) -> RuleResult:

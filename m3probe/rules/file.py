@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from m3probe.errors import UnreadableInput, UsageError
 from m3probe.registry import Shelf
-from m3probe.rules._entry import Place, known_keys, read_rule, read_word
+from m3probe.rules._entry import REQUIRABLE, Known, Place, known_keys, read_rule, read_word
 from m3probe.rules.rule import Rule, clashes
+from m3probe.schema.paths import FastPath
 from m3probe.schema.verdicts import Trust
-
-REQUIRABLE = (Trust.COMPLETE, Trust.DEGRADED)
-"""Trust that a file or a rule may ask for; with ``unusable`` evidence nothing can be judged."""
 
 _HEADER = re.compile(r"\s*\[\[\s*rule\s*\]\]")
 _NEXT = "See docs/assert.md for every key"
@@ -31,17 +28,23 @@ class RulesFile:
     rules: tuple[Rule, ...]
 
 
-def fast_paths() -> tuple[str, ...]:
-    """Names that a rule's ``path`` may hold: the files in ``m3probe/fastpaths/``, and entry points."""
-    return Shelf("m3probe.fastpaths", "FAST_PATH", object).names()
+def fast_paths() -> Known:
+    """What a rule's ``path`` and ``variant`` may name: the files in ``m3probe/fastpaths/``, and entry points."""
+    shelf = Shelf("m3probe.fastpaths", "FAST_PATH", FastPath)
+
+    def variants(name: str) -> tuple[str, ...]:
+        plug = shelf.load(name)
+        return tuple(variant.name for variant in plug.variants) if plug else ()
+
+    return Known(shelf.names(), variants)
 
 
-def load_rules(path: Path, paths: Collection[str] | None = None) -> RulesFile:
+def load_rules(path: Path, known: Known | None = None) -> RulesFile:
     """Read and check a rules file.
 
     Args:
         path: the file.
-        paths: names of fast paths that exist; the shelf's when left out.
+        known: fast paths that exist; those on the shelf when left out.
 
     Raises:
         UnreadableInput: the file is missing, unreadable, or not text.
@@ -57,9 +60,9 @@ def load_rules(path: Path, paths: Collection[str] | None = None) -> RulesFile:
     tables = document.get("rule", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise top.refusal("rules are written as tables under [[rule]], with two brackets", _NEXT)
-    names = fast_paths() if paths is None else paths
+    names = known or fast_paths()
     places = _places(path, text, len(tables))
-    rules = tuple(read_rule(place, table, names, REQUIRABLE) for place, table in zip(places, tables, strict=True))
+    rules = tuple(read_rule(place, table, names) for place, table in zip(places, tables, strict=True))
     trust = _required(top, document.get("require", {}))
     if not rules and trust is None:
         raise top.refusal("the file holds no rule", "Write at least one [[rule]], or ask for trust under [require]")

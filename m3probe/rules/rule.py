@@ -30,7 +30,8 @@ class Rule:
     """One ``[[rule]]``, checked.
 
     ``kind`` is ``path``, ``family`` or ``kernel`` and ``name`` its value. ``per_step`` and ``count`` are
-    kernel executions, ``share`` is a part of kernel time (0 to 1); None where the rule does not ask.
+    kernel executions, ``share`` is a part of kernel time (0 to 1); None where the rule does not ask. ``variant`` is one
+    implementation of a path (empty: any).
     """
 
     number: int
@@ -41,6 +42,7 @@ class Rule:
     rank: int | None = None
     trust: Trust | None = None
     verdict: PathVerdict | None = None
+    variant: str = ""
     per_step: Span | None = None
     count: Span | None = None
     share: Span | None = None
@@ -64,7 +66,7 @@ class Rule:
 
     def _expectations(self) -> Iterator[str]:
         if self.verdict:
-            yield str(self.verdict)
+            yield f"{self.verdict} as {self.variant}" if self.variant else str(self.verdict)
         if self.forbid:
             yield "forbidden"
         if self.per_step:
@@ -105,9 +107,10 @@ def _clash(wide: Rule, narrow: Rule) -> bool:
     if not narrow.covers(wide):
         # shares and verdicts of different scopes are different figures
         return False
-    return _disjoint(wide.share, narrow.share) or bool(
-        wide.verdict and narrow.verdict and wide.verdict != narrow.verdict
-    )
+    if _disjoint(wide.share, narrow.share):
+        return True
+    said = (wide.verdict, narrow.verdict), (wide.variant, narrow.variant)
+    return any(one and other and one != other for one, other in said)
 
 
 def _least(rule: Rule) -> float | None:
