@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-
 from m3probe.analyzers._coverage import launches_of
 from m3probe.analyzers._view import View, decode_tokens, in_phases, ms, percent
+
 from m3probe.model.findings import Bound, Finding, evidence
 from m3probe.model.recording import Recording
 from m3probe.model.report import Costs
@@ -122,7 +122,9 @@ def _launch_bound_finding(view: View) -> Finding:
         f"last one after {interval / 1e3:,.1f} us and the mean kernel takes {mean_ns / 1e3:,.1f} us",
         where="decode",
         evidence=(
-            evidence("steps", steps, f"launch interval {interval:,.0f} ns", f"below the mean kernel, {mean_ns:,.0f} ns"),
+            evidence(
+                "steps", steps, f"launch interval {interval:,.0f} ns", f"below the mean kernel, {mean_ns:,.0f} ns"
+            ),
         ),
         advice="Run decode in graphs, or make fewer and larger kernels (fusion). A profiler slows the host: check the "
         "step time without it before crediting the whole idle share",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-
 from m3probe.analyzers._view import View, decode_tokens, in_phases, ms, percent
+
 from m3probe.model.findings import Bound, Finding, evidence
 from m3probe.model.recording import Recording
 from m3probe.model.report import CoverageRow
@@ -86,8 +86,8 @@ def _all_eager(view: View, eager: Array, calls: Array) -> Finding:
         id="repeats.decode_eager",
         question="repeats",
         verdict="eager",
-        claim=f"All {len(eager)} decode steps ran without a graph: graph execution would remove {removed:,.0f} "
-        f"launches per step{waits}",
+        claim=f"All {len(eager)} decode steps ran without a graph: graph execution would remove up to "
+        f"{removed:,.0f} launches per step{waits}",
         where="decode",
         evidence=(evidence("steps", eager, "graph mode NONE", "FULL"),),
         advice="Serve without --enforce-eager (MiniMax M3 on ROCm: also VLLM_USE_BREAKABLE_CUDAGRAPH=0 or "

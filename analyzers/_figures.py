@@ -156,9 +156,11 @@ def step_windows(rec: Recording) -> list[StepWindow]:
 
 
 def _windows(step: Array, start: Array, end: Array, all_start: Array, all_end: Array) -> list[StepWindow]:
+    if not len(step):
+        return []  # a trace without steps
     rows = np.unique(step)
     first = [int(start[step == row].min()) for row in rows]
-    last = int(end[step == rows[-1]].max()) if len(rows) else 0
+    last = int(end[step == rows[-1]].max())
     edges = [*first[1:], last]
     order = np.argsort(all_start, kind="stable")
     all_start, reach = all_start[order], np.maximum.accumulate(all_end[order])

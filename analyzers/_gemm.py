@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-
 from m3probe.analyzers._gemm_ops import GemmShape, is_gemm_op, shapes_of
 from m3probe.analyzers._gemm_tiles import finishes_another, workgroups
+
 from m3probe.model.executed import Executed
 from m3probe.model.recording import Recording
 from m3probe.model.tables import NONE, Array
@@ -91,8 +91,8 @@ def gemms(rec: Recording, ex: Executed) -> Gemms:
             key = (alike.phase, _SAME.get(alike.op, alike.op), shape)
             alike.add_to(shaped, key, shape, alike.time_ns if len(found) == 1 else None)
         if not found:
-            key = (alike.phase, alike.op, alike.kernel, alike.grid)
-            alike.add_to(opaque_moe if alike.moe else opaque, key, None, alike.time_ns)
+            place = (alike.phase, alike.op, alike.kernel, alike.grid)
+            alike.add_to(opaque_moe if alike.moe else opaque, place, None, alike.time_ns)
             if not alike.moe:
                 why[alike.why_unshaped] += len(alike.ids)
     return Gemms(tuple(shaped.values()), tuple(opaque.values()), tuple(opaque_moe.values()), why)

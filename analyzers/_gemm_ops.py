@@ -53,7 +53,9 @@ _ORDERS: tuple[tuple[str, _Order], ...] = (
     (r"_?rocm_aiter_\w*gemm\w*|gemm_a\d+w\w+|\w+_router_gemm_dispatch|ll_\w+_gemm", _Order(0, 1)),
 )
 _GENERIC = re.compile(r"gemm|scaled_mm|qlinear|quant_matmul")
-_GROUPED = re.compile(r"moe_?(mm|gemm|stage|impl)|fused_moe|fused_\w*moe|fmoe|ck_moe|asm_moe|fused_experts|grouped_(mm|gemm)")
+_GROUPED = re.compile(
+    r"moe_?(mm|gemm|stage|impl)|fused_moe|fused_\w*moe|fmoe|ck_moe|asm_moe|fused_experts|grouped_(mm|gemm)"
+)
 _DTYPES = {
     "float": "fp32",
     "double": "fp64",

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-
 from m3probe.analyzers._view import KernelName, View, kernel_names, rows_named
+
 from m3probe.model.tables import Array
 from m3probe.schema.verdicts import Family, Phase
 
@@ -42,14 +42,15 @@ class Layers:
 
     def of(self, family: Family, per_step: float) -> int | None:
         """Layers that launch a family ``per_step`` times; None where that cannot be told."""
-        if family is Family.ATTENTION:
-            return self.dense
-        if family is Family.SPARSE_ATTENTION:
-            return self.sparse
-        if family is Family.INDEXER:
-            return self.index or self.sparse
-        if family in (Family.MOE_GEMM, Family.MOE_ROUTE):
-            return self.moe
+        own = {
+            Family.ATTENTION: self.dense,
+            Family.SPARSE_ATTENTION: self.sparse,
+            Family.INDEXER: self.index or self.sparse,
+            Family.MOE_GEMM: self.moe,
+            Family.MOE_ROUTE: self.moe,
+        }
+        if family in own:
+            return own[family]
         if family not in _EVERY_LAYER or self.all is None:
             return None
         if per_step >= self.all:
@@ -67,7 +68,7 @@ def is_attention_anchor(name: KernelName) -> bool:
 def layers(view: View) -> Layers:
     """Layers from decode steps, else prefill, else mixed ones; the model's own counts where no kernel tells."""
     phases = (Phase.DECODE, Phase.PREFILL, Phase.MIXED, Phase.UNKNOWN)
-    steps = next((found for phase in phases if len(found := view.steps(phase))), np.empty(0, dtype=np.int64))
+    steps = next((rows for rows in map(view.steps, phases) if len(rows)), np.empty(0, dtype=np.int64))
     names = kernel_names(view)
     model = view.rec.meta.model
 

@@ -6,11 +6,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
-
 from m3probe.analyzers._gemm import GemmGroup
 from m3probe.analyzers._gemm_ops import GROUPED, LINEAR, GemmShape
+
 from m3probe.model.executed import Executed
 from m3probe.model.m3_shapes import (
+    OPTIONAL_MODULES,
     TP_SIZES,
     LayoutCandidate,
     LocalGemm,
@@ -81,15 +82,18 @@ class Layout:
 
 def layout(rec: Recording, ex: Executed, groups: Collection[GemmGroup]) -> Layout | None:
     """The layout that the shapes of all phases prove; None when no model is named and none shows itself."""
-    config = rec.meta.model or (minimax_m3() if shows_m3(rec, ex) else None)
-    if config is None:
+    named = rec.meta.model is not None or _names_m3(rec, ex)
+    if not named and not _sparse_layers_ran(ex):
         return None
+    config = rec.meta.model or minimax_m3()
     shapes = [g.shape for g in groups if g.shape]
     linear = {(s.N, s.K) for s in shapes if s.kind == LINEAR}
     moe = {(s.groups, s.N, s.K) for s in shapes if s.kind == GROUPED}
     tp, ep = rec.meta.tp, rec.meta.ep
     sizes = sorted({*TP_SIZES, *([tp] if tp else [])})
     match = match_shapes(linear, config, tp_sizes=sizes, moe=moe)
+    if not named and not (match and match.fits):
+        return None  # other models have sparse attention too
     return Layout(config, rec.meta.model is not None, tp, ep, match, _chosen(match, tp))
 
 
@@ -100,30 +104,36 @@ def _chosen(match: ShapeMatch | None, tp: int | None) -> LayoutCandidate | None:
     return asked[0] if asked else match.best
 
 
-def shows_m3(rec: Recording, ex: Executed) -> bool:
-    """Whether kernels or operators are MiniMax M3's: by name, or both kernel families of its sparse layers ran."""
+def _names_m3(rec: Recording, ex: Executed) -> bool:
+    """Whether a kernel or an operator is MiniMax M3's by its name."""
     texts = rec.strings.texts
     ids = np.unique(np.concatenate([ex.name, ex.op]))
-    if any(word in texts[i].lower() for i in ids[ids >= 0].tolist() for word in _M3_WORDS):
-        return True
+    return any(word in texts[i].lower() for i in ids[ids >= 0].tolist() for word in _M3_WORDS)
+
+
+def _sparse_layers_ran(ex: Executed) -> bool:
+    """Whether both kernel families of M3's sparse layers ran: the indexer and the sparse attention."""
     seen = set(np.unique(ex.family).tolist())
     return {FAMILIES.index(Family.SPARSE_ATTENTION), FAMILIES.index(Family.INDEXER)} <= seen
 
 
 def model_match(found: Layout) -> ModelMatch | None:
-    """The row for the report; None when no candidate has two of the shapes."""
+    """The row for the report, None when no layout is proven; ``missing`` are optional layers that were not seen."""
     best = found.chosen
-    if best is None:
+    if best is None or not best.fits:
         return None
-    missing = tuple(f"{g.module} [{g.N}, {g.K}]" for g in best.missing)
+    seen = {gemm.module for gemm in best.optional}
+    missing = tuple(
+        f"{gemm.module} [{gemm.N}, {gemm.K}]"
+        for gemm in local_shapes(found.config, best.tp)
+        if gemm.module in OPTIONAL_MODULES and gemm.module not in seen
+    )
     return ModelMatch(found.config.name, best.tp, found.seen_ep, tuple(_notes(found, best)), missing)
 
 
 def _notes(found: Layout, best: LayoutCandidate) -> list[str]:
     notes = []
-    if not best.fits:
-        notes.append("not proven: part of the layout's shapes was not seen")
-    elif best.fuse_shared_experts is False:
+    if best.fuse_shared_experts is False:
         notes.append("shared expert runs as its own GEMMs (not fused into the routed experts)")
     elif best.fuse_shared_experts:
         notes.append("no GEMM of a separate shared expert was seen")
@@ -137,6 +147,6 @@ def _notes(found: Layout, best: LayoutCandidate) -> list[str]:
         said = f"as given: {found.ep}" if found.ep else "unknown"
         notes.append(f"expert parallel size {said}; no grouped weight is visible in the operators")
     others = sorted({c.tp for c in found.match.candidates if c.fits and c.tp != best.tp}) if found.match else []
-    if best.fits and others:
+    if others:
         notes.append("shapes of other layouts fit as well: " + ", ".join(f"TP{tp}" for tp in others))
     return notes

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-
 from m3probe.analyzers._layers import is_attention_anchor
 from m3probe.analyzers._view import View, kernel_names, rows_named
+
 from m3probe.model.tables import NONE, Array
 from m3probe.schema.verdicts import FAMILIES, Family
 
@@ -81,8 +81,9 @@ def _layer(view: View, rows: Array, step: Array) -> Array:
     anchors = [i for i, name in kernel_names(view).items() if is_attention_anchor(name)]
     begun = np.cumsum(rows_named(view, anchors)[rows])
     first = np.flatnonzero(np.append(True, step[1:] != step[:-1])) if len(step) else np.empty(0, dtype=np.int64)
-    before = np.repeat(np.append(0, begun)[first], np.diff(np.append(first, len(step))))
-    return begun - before
+    before: Array = np.repeat(np.append(0, begun)[first], np.diff(np.append(first, len(step))))
+    layers: Array = begun - before
+    return layers
 
 
 def _plain_mlps(view: View, rows: Array, step: Array, lane: Array) -> tuple[Array, Array, Array]:

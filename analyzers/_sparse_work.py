@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from m3probe.analyzers._layers import Layers, is_index_score
 from m3probe.analyzers._mlp import SharedMlps, shared_mlps
 from m3probe.analyzers._view import View, kernel_names, ms, percent, rows_named
+
 from m3probe.model.findings import Bound, Evidence, Finding, evidence
 from m3probe.model.tables import Array
 from m3probe.schema.verdicts import FAMILIES, Family, Phase
@@ -83,7 +84,9 @@ def _every_layer(view: View, scores: Array, sparse: int) -> Finding:
         share = view.share_of_step(rows, timed)
         saved = (sparse - 1) / sparse
         if share is not None:
-            bound = Bound(0.0, share * saved, f"indexer share of step time x {sparse - 1}/{sparse} (one layer still chooses)")
+            bound = Bound(
+                0.0, share * saved, f"indexer share of step time x {sparse - 1}/{sparse} (one layer still chooses)"
+            )
     return Finding(
         id="repeats.index_every_layer",
         question="repeats",

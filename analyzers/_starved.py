@@ -9,6 +9,7 @@ from math import prod
 from m3probe.analyzers import _figures as figures
 from m3probe.analyzers._gemm import GemmGroup
 from m3probe.analyzers._gemm_ops import GROUPED
+
 from m3probe.model.findings import Bound, Finding, evidence
 from m3probe.model.recording import Recording
 from m3probe.schema.verdicts import Phase
@@ -51,7 +52,7 @@ class Launch:
     def text(self) -> str:
         """``8x1536x6144: 96 of 132 (24 tiles)``."""
         shape = self.group.shape
-        name = f"{shape.M}x{shape.N}x{shape.K}" if shape else f"shape unknown, {self.group.kernel[:40]}"
+        name = f"{shape.M}x{shape.N}x{shape.K}" if shape else f"shape unknown, {self.group.kernel[:60]}"
         tiles = f" ({self.programs} tiles)" if self.programs not in {None, self.workgroups} and self.ran else ""
         return f"{name}: {self.workgroups} of {self.units}{tiles}"
 
@@ -66,7 +67,9 @@ def starved_findings(rec: Recording, launches: Sequence[Launch], *, trusted: boo
     total = figures.kernel_time_ns(rec)
     time_ns = sum(x.group.time_ns or 0 for x in starved)
     idle_ns = sum((x.group.time_ns or 0) * (1 - (x.workgroups or 0) / (x.units or 1)) for x in starved)
-    bound = Bound(0.0, time_ns / total, "kernel time of these GEMMs / kernel time of the recording") if time_ns else None
+    bound = (
+        Bound(0.0, time_ns / total, "kernel time of these GEMMs / kernel time of the recording") if time_ns else None
+    )
     calls = sum(x.group.count for x in starved)
     claim = f"In decode {len(starved)} of {len(decode)} GEMM launches start fewer programs than the {starved[0].units} units"
     if bound:

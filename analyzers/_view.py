@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-
-from m3probe.analyzers._executed import Executed, executed
 from m3probe.analyzers._steptime import StepTimes, step_times
+
 from m3probe.kernels.demangle import demangle
 from m3probe.kernels.grammar import classify, head_of
+from m3probe.model.executed import Executed, executed
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, TrustSection
 from m3probe.model.tables import NONE, Array

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-
 from m3probe.analyzers._steptime import StepTimes, step_times
 from m3probe.analyzers._view import in_phases, ms, percent
+
 from m3probe.model.findings import Finding, evidence
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, QueuesSection
@@ -83,8 +83,9 @@ def _context(rec: Recording) -> str:
 
 def _between_steps(rec: Recording, times: StepTimes) -> str:
     """Device time between the work of a step and the first work of the next one: the host was not ready."""
-    last = np.append(np.diff(rec.steps["file"]) != 0, True) if len(rec.steps) else np.empty(0, dtype=bool)
-    gaps = np.flatnonzero(times.seen & ~last & in_phases(rec, Phase.PREFILL, Phase.DECODE, Phase.MIXED, Phase.UNKNOWN))
+    worked = np.flatnonzero(times.seen)
+    followed = worked[:-1][np.diff(rec.steps["file"][worked]) == 0]  # the last step of a file has no gap after it
+    gaps = followed[in_phases(rec, Phase.PREFILL, Phase.DECODE, Phase.MIXED, Phase.UNKNOWN)[followed]]
     window = int(times.window_ns[gaps].sum())
     if not window:
         return ""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-
 from m3probe.analyzers._costs import RESPONSE_TOKENS, cost_findings, costs, drafts
 from m3probe.analyzers._coverage import coverage_findings, graph_coverage
 from m3probe.analyzers._layers import Layers, layers
 from m3probe.analyzers._relayout import relayout_findings
 from m3probe.analyzers._sparse_work import index_reuse_finding, shared_expert_finding
 from m3probe.analyzers._view import UNTIMED_SHARE, View, decode_tokens, in_phases, view
+
 from m3probe.model.findings import Finding, evidence
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, RepeatRow, RepeatsSection
@@ -109,7 +109,9 @@ def _launches(view: View, layers: Layers) -> Iterator[Finding]:
     kinds = ((layers.dense, "dense attention"), (layers.sparse, "sparse attention"), (layers.moe, "MoE"))
     parts = ", ".join(f"{number} {kind}" for number, kind in kinds if number)
     said = f" over {layers.all} layers ({parts})" if layers.all else ""
-    sparse = f"; work done once per sparse layer is done {layers.sparse * RESPONSE_TOKENS:,} times" if layers.sparse else ""
+    sparse = (
+        f"; work done once per sparse layer is done {layers.sparse * RESPONSE_TOKENS:,} times" if layers.sparse else ""
+    )
     yield Finding(
         id="repeats.launches",
         question="repeats",

@@ -8,6 +8,7 @@ from m3probe.analyzers._gemm_tiles import named_tile
 from m3probe.analyzers._layout import Layout, layout, model_match
 from m3probe.analyzers._shape_findings import layout_findings, moe_findings, opaque_findings
 from m3probe.analyzers._starved import Launch, starved_findings
+
 from m3probe.model import tiles
 from m3probe.model.executed import executed
 from m3probe.model.recording import Recording
@@ -78,7 +79,11 @@ def _launch(group: GemmGroup, units: int | None) -> Launch:
 def _selected(shape: GemmShape) -> tiles.Tile | str:
     """The selector's tile, or why the native kernel would not run."""
     refusal = tiles.native_refusal(shape.K)
-    return f"the MXFP8 native selector would refuse: {refusal}" if refusal else tiles.select_tile(shape.M, shape.N, shape.K)
+    return (
+        f"the MXFP8 native selector would refuse: {refusal}"
+        if refusal
+        else tiles.select_tile(shape.M, shape.N, shape.K)
+    )
 
 
 def _row(launch: Launch, model: Layout | None) -> ShapeRow:

@@ -39,7 +39,22 @@ LONG_NAME = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAF
 
 def trust() -> TrustSection:
     reasons = (Reason("lost_events", "3 event(s) lost: kernels may be among them", hides_kernels=True),)
-    return TrustSection(TrustRow("degraded", reasons), {"files": 1, "ranks": [0], "steps": 3, "kernels": 415})
+    return TrustSection(TrustRow("degraded", reasons), coverage())
+
+
+def coverage() -> dict[str, Any]:
+    return {
+        "files": 1,
+        "ranks": [0],
+        "steps": 3,
+        "kernels": 610,
+        "kernels_linked": 600,
+        "ops_with_shapes": 40,
+        "graph_launches": 2,
+        "graph_launches_with_census": 0,
+        "configuration": False,
+        "queues": False,
+    }
 
 
 def summary() -> SummarySection:
@@ -207,9 +222,12 @@ def empty_report() -> Report:
 
 def hollow_report() -> Report:
     """Every section is there and holds nothing."""
+    nothing = dict.fromkeys(meta())
     sections = (
-        TrustSection(TrustRow("unusable", ()), {}),
-        SummarySection({}, Summary(0, None, None, None, 0, (), (), ()), ()),
+        TrustSection(TrustRow("unusable", ()), coverage()),
+        SummarySection(
+            nothing | {"files": [], "versions": {}, "flags": {}}, Summary(0, None, None, None, 0, (), (), ()), ()
+        ),
         ShapesSection((), None),
         RepeatsSection((), (), Costs(None, None, None, None, None, None)),
         BytesSection(BytePlanes()),

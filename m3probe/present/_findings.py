@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from m3probe.model.findings import Evidence, Finding
 from m3probe.present._numbers import UNKNOWN
-from m3probe.present._page import TIE, Page, Piece, items
+from m3probe.present._page import TIE, Page, Piece, items, middle_cut
 from m3probe.present._paths import LOOKS, verdict
 from m3probe.present._top import bound_text
 
 SHOWN = 8
 EVIDENCE_SHOWN = 2
+EVIDENCE_CELLS = 180
 _NUMBER = 4
 
 
 def ranked(findings: tuple[Finding, ...]) -> list[Finding]:
-    """Trusted before untrusted, then by share of step time that could be won at most; no bound is last."""
+    """Trusted before untrusted, then by what could be won at most; no bound is last."""
     return sorted(findings, key=lambda f: (not f.trusted, -(f.bound.high if f.bound else -1.0)))
 
 
 def findings(page: Page, found: tuple[Finding, ...]) -> None:
     """The first few with claim, evidence and advice."""
     shown = ranked(found)[:SHOWN]
-    page.heading(
-        "Findings", f"{len(shown)} of {len(found)}, by share of step time that could be won at most" if found else ""
-    )
+    page.heading("Findings", f"{len(shown)} of {len(found)}, by what could be won at most" if found else "")
     if not found:
         page.say("No findings: no analyzer saw anything to act on.", indent=2)
     wide = max((len(_bound(finding)) for finding in shown), default=0)
@@ -43,7 +42,9 @@ def _finding(page: Page, place: int, finding: Finding, wide: int) -> None:
     ]
     page.say(*head, (finding.claim, "bold"), indent=1, hang=below - 1)
     for seen in finding.evidence[:EVIDENCE_SHOWN]:
-        page.say((_evidence(seen), "dim"), indent=below, hang=2)
+        page.say(
+            (middle_cut(page.clean(_evidence(seen)), EVIDENCE_CELLS, page.clean("…")), "dim"), indent=below, hang=2
+        )
     if finding.advice:
         page.say(f"→ {finding.advice}", indent=below, hang=2)
     page.say(*_standing(finding), indent=below, hang=2)

@@ -83,7 +83,7 @@ def _counts(counts: Mapping[str, int]) -> list[str]:
         found.append(f"executed in {counts['executed']:,} of {plural(counts['steps'], 'step')}")
     told = {"steps", "executed"} if found else set()
     rest = {key: n for key, n in counts.items() if n and key not in told and "." not in key}
-    return found + [f"{n:,} {key.replace('_', ' ')}" for key, n in rest.items()]
+    return found + [f"{key.replace('_', ' ')} {n:,}" for key, n in rest.items()]
 
 
 def _by_phase(row: PathRow) -> list[Piece]:

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from m3probe.model.report import ModelMatch, ShapeRow, ShapesSection
 from m3probe.present._numbers import UNKNOWN, fixed, listed, plural
-from m3probe.present._page import Page
+from m3probe.present._page import Page, items
 from m3probe.present._table import Cell, Column, number, table
 
 ROWS_SHOWN = 6
-_COLUMNS = (
-    number("M"),
-    number("N"),
-    number("K"),
-    number("count"),
-    Column("module", least=10),
-    Column("op", least=10, drop=2),
-    Column("dtype", least=6, drop=4),
-    Column("tile", least=8, drop=3),
-    number("programs/units", drop=1),
-    Column("evidence", drop=5),
+_TEXTS = (
+    ("module", Column("module", least=16)),
+    ("op", Column("op", least=10, drop=3)),
+    ("dtype", Column("dtype", least=6, drop=4)),
+    ("tile", Column("tile", least=14, drop=2)),
+    ("evidence", Column("evidence", drop=5)),
 )
 
 
@@ -42,38 +35,40 @@ def shapes(page: Page, section: ShapesSection | None) -> None:
 
 def _phase(page: Page, phase: str, rows: list[ShapeRow]) -> None:
     total = sum(row.count for row in rows)
-    page.say((phase, "bold"), f": {plural(len(rows), 'shape')}, {plural(total, 'GEMM')}", indent=2)
+    # what all shapes of a phase share is said once, and leaves room for what tells them apart
+    same = {key: getattr(rows[0], key) for key in ("op", "dtype", "evidence") if _uniform(rows, key)}
+    said = [plural(len(rows), "shape"), plural(total, "GEMM"), *(f"{key} {text}" for key, text in same.items() if text)]
+    page.say((phase, "bold"), "  ", items(said), indent=2, hang=2)
     shown = sorted(rows, key=lambda row: -row.count)[:ROWS_SHOWN]
-    table(page, _COLUMNS, [_cells(row) for row in shown], indent=4)
+    texts = [(key, column) for key, column in _TEXTS if key not in same]
+    columns = [*map(number, ("M", "N", "K", "count")), *(column for _, column in texts), number("prog/units", drop=1)]
+    table(page, columns, [_cells(row, [key for key, _ in texts]) for row in shown], indent=4)
     if len(rows) > len(shown):
         left = total - sum(row.count for row in shown)
         page.say((f"{plural(len(rows) - len(shown), 'more shape')} ({left:,} GEMMs) in --json", "dim"), indent=4)
     page.blank()
 
 
-def _cells(row: ShapeRow) -> Sequence[Cell]:
+def _uniform(rows: list[ShapeRow], key: str) -> bool:
+    return len({getattr(row, key) for row in rows}) == 1
+
+
+def _cells(row: ShapeRow, texts: list[str]) -> list[Cell]:
     starved = row.programs is not None and row.units is not None and row.programs < row.units
     programs = f"{fixed(row.programs)}/{fixed(row.units)}" if row.programs is not None else UNKNOWN
-    return (
-        fixed(row.M),
-        fixed(row.N),
-        fixed(row.K),
-        fixed(row.count),
-        row.module or UNKNOWN,
-        row.op,
-        row.dtype,
-        row.tile,
+    return [
+        *(fixed(figure) for figure in (row.M, row.N, row.K, row.count)),
+        *(getattr(row, key) or (UNKNOWN if key == "module" else "") for key in texts),
         # the mark says what the colour says: fewer programs than units
         (f"! {programs}", "warn") if starved else programs,
-        row.evidence,
-    )
+    ]
 
 
 def _match(page: Page, match: ModelMatch | None) -> None:
     if match is None:
         page.say("model match — : no parallel layout's whole set of local shapes was seen.", indent=2, hang=2)
         return
-    ep = f", EP{match.ep}" if match.ep > 1 else ""
+    ep = f", EP{match.ep}" if match.ep and match.ep > 1 else ""
     page.say(("model match", "good"), f" ● {match.model} at TP{match.tp}{ep}", indent=2, hang=2)
     for text in match.notes:
         page.say((text, "dim"), indent=4, hang=2)

@@ -42,11 +42,11 @@ def table(page: Page, columns: Sequence[Column], rows: Sequence[Sequence[Cell]],
     natural = {i: max(cells(columns[i].head), *(cells(row[i][0]) for row in body)) for i in used}
     widths = _fitted(columns, {i: min(width, room) for i, width in natural.items()}, room)
     mark = page.clean("…")
-    head: list[Cell] = [(page.clean(column.head), "dim") for column in columns]
+    head: list[Piece] = [(page.clean(column.head), "dim") for column in columns]
     for row in [head, *body]:
         line: list[Piece] = [(" " * indent, "")]
         for i, width in widths.items():
-            text, style = _clean(page, row[i])
+            text, style = row[i]
             text = middle_cut(text, width, mark)
             pad = " " * (width - cells(text))
             gap = "" if i == next(iter(widths)) else " " * _GAP

@@ -78,15 +78,15 @@ def _next(page: Page, report: Report) -> None:
 def _bottleneck(page: Page, found: NextBottleneck, findings: tuple[Finding, ...]) -> None:
     named = next((finding for finding in findings if finding.id == found.finding), None)
     claim = (named.claim if named else found.finding).rstrip(". ")
-    bound = f": {bound_text(found.bound)} of step time to win" if found.bound else ": what it could win is not known"
-    why = f", because {found.why}" if found.why else ""
+    bound = f"; {bound_text(found.bound)} to win" if found.bound else "; what it could win is not known"
+    why = f": {found.why}" if found.why else ""
     _labelled(page, "Next", (f"{claim}{bound}{why}".rstrip(".") + ".", "bold"))
     if found.bound and found.bound.formula:
         page.say(("bound = " + found.bound.formula, "dim"), indent=_LABEL, hang=2)
 
 
 def bound_text(bound: Bound) -> str:
-    """``up to 31.0 %``, ``12.0–31.0 %``: what is at most to be won, as a share of step time."""
+    """``up to 31.0 %``, ``12.0–31.0 %``: what is at most to be won, as a share of what the finding names."""
     high = percent(bound.high)
     if bound.low <= 0:
         return f"up to {high} %"

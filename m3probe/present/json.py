@@ -25,7 +25,7 @@ from m3probe.model.report import (
 )
 from m3probe.present.escape import safe
 
-_ORDER: tuple[tuple[type, tuple[str, ...]], ...] = (
+_ORDER: tuple[tuple[type[object], tuple[str, ...]], ...] = (
     (TrustSection, ("trust",)),
     (SummarySection, ("meta",)),
     (TrustSection, ("coverage",)),

@@ -50,7 +50,7 @@ class Place:
 
 def nearest(word: str, known: Collection[str]) -> str:
     """``Did you mean 'decode'?``, or all known words when none is near."""
-    lower = {name.lower(): name for name in known}
+    lower = {name.lower(): str(name) for name in known}
     found = get_close_matches(word.lower(), lower, n=1, cutoff=0.6)
     if found:
         return f"Did you mean {lower[found[0]]!r}?"

@@ -61,7 +61,7 @@ def _rolled_up(rule: Rule, view: View, found: list[Check], left_out: list[Unit])
     observed = _observed(told, several)
     if several and left_out:
         observed += f" (no {rule.phase} step on {', '.join(unit.label for unit in left_out)})"
-    near = view.near(rule) if outcome is not HOLDS and not rule.forbid and not view.hits(rule).any() else ""
+    near = "" if rule.forbid or view.hits(rule).any() else view.near(rule)
     if near:
         observed += f"; the nearest kernel name seen is {near}"
     return RuleResult(

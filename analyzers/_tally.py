@@ -1,0 +1,115 @@
+"""Equal rows put together: groups of kernel executions, and the lines of a byte plane."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from m3probe.model.executed import Executed
+from m3probe.model.recording import Recording
+from m3probe.model.report import PlaneRow
+from m3probe.model.tables import NONE, Array
+from m3probe.schema.verdicts import PHASES, Evidence, Phase
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A recording, what ran in it, and the phase of each execution (index into PHASES)."""
+
+    rec: Recording
+    ran: Executed
+    phase: Array
+
+    def text(self, column: Array, row: int) -> str:
+        """A string column's text at one row, "" where it is not known."""
+        index = int(column[row])
+        return "" if index == NONE else self.rec.strings[index]
+
+    def evidence(self, rows: Array) -> Evidence:
+        """What proves these executions."""
+        return Evidence.CENSUS if (self.ran.kernel[rows] == NONE).any() else Evidence.KERNELS
+
+    def time_ns(self, rows: Array) -> int | None:
+        """Kernel time of these executions; None where none has a time."""
+        dur = self.ran.dur_ns[rows]
+        return int(dur[dur >= 0].sum()) if (dur >= 0).any() else None
+
+
+def view(rec: Recording, ran: Executed) -> View:
+    """The view that all planes share."""
+    return View(rec, ran, phases(rec, ran.step))
+
+
+def phases(rec: Recording, step: Array) -> Array:
+    """Phase (index into PHASES) of events by their step; ``unknown`` outside of steps."""
+    unknown = PHASES.index(Phase.UNKNOWN)
+    if not len(rec.steps):
+        return np.full(len(step), unknown, dtype=np.int8)
+    return np.where(step == NONE, unknown, rec.steps["phase"][np.maximum(step, 0)])
+
+
+def alike(rows: Array, *columns: Array) -> list[Array]:
+    """``rows`` in groups that agree in every column (columns are of the whole table)."""
+    if not len(rows):
+        return []
+    key = np.zeros(len(rows), dtype=np.int64)
+    for column in columns:
+        values, code = np.unique(column[rows], return_inverse=True)
+        key = np.unique(key * len(values) + code, return_inverse=True)[1]
+    order = np.argsort(key, kind="stable")
+    return np.split(rows[order], np.flatnonzero(np.diff(key[order])) + 1)
+
+
+@dataclass(slots=True)
+class _Line:
+    count: int = 0
+    bytes: int | None = None
+    time_ns: int | None = None
+    evidence: set[str] = field(default_factory=set)
+
+
+class Lines:
+    """Lines of one plane; those equal in all their words are added up."""
+
+    def __init__(self) -> None:
+        self._lines: dict[tuple[str, str, str, bool], _Line] = {}
+
+    def add(
+        self,
+        what: str,
+        count: int,
+        *,
+        nbytes: int | None = None,
+        time_ns: int | None = None,
+        dtype: str = "",
+        layout: str = "",
+        evidence: str,
+    ) -> None:
+        """Add to a line. What has bytes is never put together with what has none."""
+        line = self._lines.setdefault((what, dtype, layout, nbytes is None), _Line())
+        line.count += count
+        if nbytes is not None:
+            line.bytes = (line.bytes or 0) + nbytes
+        if time_ns is not None:
+            line.time_ns = (line.time_ns or 0) + time_ns
+        line.evidence.add(str(evidence))
+
+    def rows(self) -> tuple[PlaneRow, ...]:
+        """The lines, in order of their words."""
+        return tuple(
+            PlaneRow(what, line.count, line.bytes, line.time_ns, dtype, layout, " + ".join(sorted(line.evidence)))
+            for (what, dtype, layout, _), line in sorted(self._lines.items())
+        )
+
+
+def phase_of(rows: Array, phase: Array) -> str:
+    """The phase of a group, as its word."""
+    return str(PHASES[int(phase[rows[0]])])
+
+
+def short(names: Sequence[str]) -> str:
+    """A few names in one line."""
+    shown = list(dict.fromkeys(name for name in names if name))
+    return ", ".join(shown[:3]) + (", ..." if len(shown) > 3 else "")

@@ -1,0 +1,473 @@
+"""Question 1 on traces written by hand and on the real ones: which M, N, K ran, how often, and what they prove."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import kernel, launch, op, recording, step
+from m3probe.analyzers._gemm_ops import is_gemm_op, shapes_of
+from m3probe.analyzers._gemm_tiles import named_tile, workgroups
+from m3probe.analyzers.shapes import judge
+from tree import shared_or_skip
+
+from m3probe.model.findings import Finding
+from m3probe.model.m3_shapes import local_shapes
+from m3probe.model.model_config import minimax_m3
+from m3probe.model.recording import Recording
+from m3probe.model.report import Answer, ModelMatch, Reason, ShapeRow, ShapesSection, TrustRow, TrustSection
+from m3probe.readers.open import open_recording
+
+DECODE = "execute_context_0(0)_generation_8(8)"
+PREFILL = "execute_context_1(4000)_generation_0(0)"
+BF16 = ["c10::BFloat16", "c10::BFloat16"]
+GEMM = "nvjet_sm90_tst_64x8_64x16_4x1_v_bz_TNT"
+REDUCE = "void cublasLt::splitKreduce_kernel<32, 16, int, float>"
+UNITS = {"deviceProperties": [{"id": 0, "name": "NVIDIA H200", "numSms": 132, "warpSize": 32}]}
+M3_KERNEL = "_fused_minimax_m3_qknorm_rope_kernel"
+# (N, K) -> calls per decode step, from the model: 3 dense and 6 sparse layers of a TP4 rank, vocabulary whole.
+H200_STEP = {
+    (2560, 6144): 6,  # qkv of sparse layers
+    (2304, 6144): 3,  # qkv of dense layers
+    (6144, 2048): 9,  # o_proj
+    (1536, 6144): 6,  # shared gate_up
+    (6144, 768): 6,  # shared down
+    (6144, 6144): 3,  # dense gate_up
+    (6144, 3072): 3,  # dense down
+    (200064, 6144): 1,  # lm_head
+    (128, 6144): 6,  # router
+}
+
+
+def mm(M: int, N: int, K: int) -> list[list[int]]:
+    return [[M, K], [K, N]]
+
+
+def call(
+    at: float, number: int, name: str, dims: Any, types: Any = BF16, *, kernels: tuple[str, ...] = (GEMM,), **args: Any
+):
+    """An operator of 20 us that launches kernels of 10 us each."""
+    events = [op(at, 20.0, name, dims, types)]
+    for i, text in enumerate(kernels):
+        events += [
+            launch(at + 1 + 3 * i, 10 * number + i),
+            kernel(at + 40 + 10 * i, 10.0, 10 * number + i, text, **args),
+        ]
+    return events
+
+
+def linears(pairs: Any, M: int = 8, **args: Any) -> list[dict[str, Any]]:
+    """One decode step with a mm of each (N, K)."""
+    events = [step(0.0, 100.0 * len(pairs) + 50, DECODE)]
+    for i, (N, K) in enumerate(pairs):
+        events += call(100.0 * i + 1, i + 1, "aten::mm", mm(M, N, K), **args)
+    return events
+
+
+def answer(
+    rec: Recording, so_far: Answer | None = None
+) -> tuple[tuple[ShapeRow, ...], ModelMatch | None, dict[str, Finding]]:
+    got = judge(rec, so_far or Answer())
+    section = got.section(ShapesSection)
+    assert section is not None
+    return section.shapes, section.model_match, {finding.id: finding for finding in got.findings}
+
+
+def counted(rows: tuple[ShapeRow, ...]) -> dict[tuple[str, int, int, int], int]:
+    return {(row.phase, row.M, row.N, row.K): row.count for row in rows}
+
+
+# --- operators -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "dims", "types", "expected"),
+    [
+        ("aten::mm", [[8, 6144], [6144, 2560]], BF16, (8, 2560, 6144, "bf16")),
+        ("aten::addmm", [[32], [32, 2880], [2880, 5120], [], []], ["float", *BF16], (32, 5120, 2880, "bf16")),
+        ("aten::linear", [[2, 4, 6144], [2560, 6144], []], [*BF16, ""], (8, 2560, 6144, "bf16")),
+        # square, so that only the rule for linear can tell the sides apart
+        ("aten::linear", [[6144, 6144], [6144, 6144]], BF16, (6144, 6144, 6144, "bf16")),
+        ("aten::_scaled_mm", [[8, 64], [64, 32]], ["c10::Float8_e4m3fn"] * 2, (8, 32, 64, "float8_e4m3fn")),
+        # two FP4 elements in each byte
+        ("aten::_scaled_mm", [[8, 64], [64, 32]], ["c10::Float4_e2m1fn_x2"] * 2, (8, 32, 128, "float4_e2m1fn_x2")),
+        ("_C::fp32_router_gemm", [[8, 128], [8, 6144], [128, 6144]], ["float", "c10::BFloat16", "float"], (8, 128, 6144, "bf16 x fp32")),
+        ("_rocm_C::wvSplitK", [[2560, 6144], [4, 6144], [], []], BF16, (4, 2560, 6144, "bf16")),
+        ("vllm::rocm_unquantized_gemm", [[8, 6144], [2560, 6144], []], BF16, (8, 2560, 6144, "bf16")),
+        ("aiter::gemm_a8w8_blockscale_ck", [[8, 6144], [6144, 6144], [8, 48], [48, 48], [8, 6144]], BF16, (8, 6144, 6144, "bf16")),
+        ("lib::some_gemm", [[8, 64], [1], [32, 64]], ["a", "b", "a"], (8, 32, 64, "a")),
+    ],
+)  # fmt: skip
+def test_shape_of_one_operator(name: str, dims: Any, types: Any, expected: tuple[int, int, int, str]) -> None:
+    assert is_gemm_op(name)
+    (shape,) = shapes_of(name, json.dumps(dims), json.dumps(types))
+    assert (shape.M, shape.N, shape.K, shape.dtype) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "dims"),
+    [
+        ("aten::mm", ""),
+        ("aten::mm", "[[8, 64], [32, 64]]"),  # the inner sides differ
+        ("aten::mm", "[[8, 64"),
+        ("aten::mm", "[[[8, 64], [64, 32]]]"),  # a list of tensors is no tensor
+        ("aten::mm", "[[0, 64], [64, 32]]"),
+        # out [8, 64] x [64, 32] can be multiplied as well as [8, 32] x [64, 32]: either is a guess
+        ("lib::some_gemm", "[[8, 64], [8, 32], [64, 32]]"),
+        ("_C::marlin_gemm", "[[8, 64], [4, 128]]"),
+        ("vllm::fused_moe", "[[8, 64], [4, 32, 16], [4, 99, 7]]"),
+    ],
+)
+def test_arguments_that_prove_nothing_give_no_shape(name: str, dims: str) -> None:
+    assert is_gemm_op(name)
+    assert shapes_of(name, dims, "[]") == ()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "symm_mem::multimem_all_reduce_",
+        "record_param_comms",
+        "vllm::moe_forward_shared",
+        "aten::miopen_convolution",
+        "_moe_C::moe_align_block_size",
+        "vllm::linear_attention",
+        "aten::comm",
+    ],
+)
+def test_operators_that_are_no_gemm(name: str) -> None:
+    assert not is_gemm_op(name)
+
+
+def test_expert_weights_in_the_arguments_are_two_grouped_gemms(tmp_path: Path) -> None:
+    dims = [[8, 6144], [129, 1536, 6144], [129, 6144, 768], [8, 5], [8, 5]]
+    events = [
+        step(0.0, 90.0, DECODE),
+        *call(1.0, 1, "vllm::rocm_aiter_fused_moe", dims, kernels=("fused_moe_kernel",) * 2),
+    ]
+    rows, _, findings = answer(recording(tmp_path, events))
+    assert [(r.op, r.M, r.N, r.K, r.count) for r in rows] == [("moe", 8, 1536, 6144, 1), ("moe", 8, 6144, 768, 1)]
+    assert rows[0].module == "moe_w13, 129 local experts, M before routing"
+    assert rows[0].programs is None
+    assert "shapes.moe_untuned" not in findings
+    dims[1][0] = dims[2][0] = 128
+    events = [step(0.0, 90.0, DECODE), *call(1.0, 1, "vllm::rocm_aiter_fused_moe", dims, kernels=("fused_moe_kernel",))]
+    assert answer(recording(tmp_path, events))[2]["shapes.moe_untuned"].verdict == "unexpected"
+
+
+def test_stages_of_an_expert_layer_count_their_own_weight_once() -> None:
+    dims = json.dumps([[8, 6144], [129, 1536, 6144], [129, 6144, 768]])
+    assert [s.part for s in shapes_of("aiter::ck_moe_stage1", dims, "[]")] == ["moe_w13"]
+    assert [(s.part, s.N, s.K) for s in shapes_of("aiter::ck_moe_stage2", dims, "[]")] == [("moe_w2", 6144, 768)]
+
+
+# --- counting ------------------------------------------------------------------------------------------
+
+
+def test_linear_around_matmul_around_mm_is_one_gemm(tmp_path: Path) -> None:
+    events = [step(0.0, 90.0, DECODE), op(1.0, 30.0, "aten::linear", [[8, 6144], [2560, 6144]])]
+    events += [op(2.0, 28.0, "aten::matmul", mm(8, 2560, 6144)), *call(3.0, 1, "aten::mm", mm(8, 2560, 6144))]
+    rows, _, _ = answer(recording(tmp_path, events))
+    assert [(r.op, r.M, r.N, r.K, r.count, r.evidence) for r in rows] == [("aten::mm", 8, 2560, 6144, 1, "kernels")]
+
+
+def test_linear_and_mm_as_innermost_operators_share_a_row(tmp_path: Path) -> None:
+    events = [step(0.0, 190.0, DECODE), *call(1.0, 1, "aten::linear", [[8, 64], [32, 64]])]
+    events += call(100.0, 2, "aten::mm", mm(8, 32, 64))
+    assert counted(answer(recording(tmp_path, events))[0]) == {("decode", 8, 32, 64): 2}
+
+
+def test_split_k_with_its_reduction_is_one_call(tmp_path: Path) -> None:
+    dims = mm(8, 1536, 6144)
+    events = [step(0.0, 90.0, DECODE), *call(1.0, 1, "aten::mm", dims, kernels=(GEMM, REDUCE), grid=[4, 24, 1])]
+    rows, _, _ = answer(recording(tmp_path, events))
+    assert counted(rows) == {("decode", 8, 1536, 6144): 1}
+    assert rows[0].grid == (4, 24, 1)
+
+
+def test_operator_that_only_copies_is_no_gemm(tmp_path: Path) -> None:
+    copy = "void at::native::elementwise_kernel<128, 4, at::native::direct_copy_kernel_cuda>"
+    events = [step(0.0, 90.0, DECODE), *call(1.0, 1, "aten::matmul", mm(8, 32, 64), kernels=(copy,))]
+    assert answer(recording(tmp_path, events)) == ((), None, {})
+
+
+def test_batched_gemm_says_so_and_proves_no_layer(tmp_path: Path) -> None:
+    events = [step(0.0, 90.0, DECODE), *call(1.0, 1, "aten::bmm", [[16, 8, 64], [16, 64, 32]])]
+    (row,), match, _ = answer(recording(tmp_path, events))
+    assert (row.op, row.M, row.N, row.K, row.module) == ("aten::bmm", 8, 32, 64, "each of a batch of 16")
+    assert row.programs == 16  # one tile of 64 x 8 each
+    assert match is None
+
+
+def test_phase_of_a_call_is_its_steps(tmp_path: Path) -> None:
+    events = [step(0.0, 90.0, PREFILL), *call(1.0, 1, "aten::mm", mm(4000, 32, 64))]
+    events += [step(100.0, 90.0, DECODE), *call(101.0, 2, "aten::mm", mm(8, 32, 64))]
+    assert counted(answer(recording(tmp_path, events))[0]) == {("prefill", 4000, 32, 64): 1, ("decode", 8, 32, 64): 1}
+
+
+def test_replay_without_a_census_is_unproven_and_not_listed(tmp_path: Path) -> None:
+    events = [step(0.0, 90.0, DECODE), launch(1.0, 1, "hipGraphLaunch")]
+    events += [kernel(50.0 + 10 * i, 10.0, 1, name) for i, name in enumerate([GEMM, REDUCE, GEMM])]
+    events += call(20.0, 5, "aten::mm", mm(8, 32, 64))
+    rows, _, findings = answer(recording(tmp_path, events))
+    assert counted(rows) == {("decode", 8, 32, 64): 1}
+    found = findings["shapes.unproven"]
+    assert (found.verdict, found.claim[:11]) == ("unproven", "2 of 3 GEMM")
+    assert found.evidence[0].observed == "2 replayed from a graph without a census"
+
+
+def test_everything_shaped_leaves_nothing_unproven(tmp_path: Path) -> None:
+    events = [step(0.0, 90.0, DECODE), *call(1.0, 1, "aten::mm", mm(8, 32, 64))]
+    assert "shapes.unproven" not in answer(recording(tmp_path, events))[2]
+
+
+def test_opaque_expert_layer_shows_what_surrounds_it_and_no_row(tmp_path: Path) -> None:
+    events = [step(0.0, 190.0, DECODE)]
+    events += call(1.0, 1, "vllm::moe_forward", [[8, 6144], [8, 128]], kernels=("fused_moe_kernel",) * 2)
+    top = "void vllm::moe::topkGating<4, 128>"
+    events += call(100.0, 2, "_moe_C::topk_sigmoid", [[8, 4], [8, 4], [8, 128]], kernels=(top,))
+    rows, _, findings = answer(recording(tmp_path, events))
+    assert rows == ()
+    assert findings["shapes.moe_unproven"].evidence[0].observed == "rows 8; hidden 6144; router experts 128; top-k 4"
+    assert findings["shapes.moe_unproven"].claim.startswith("N, K and local experts of 2 grouped")
+
+
+# --- tiles and starvation --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "m", "n", "k"),
+    [
+        ("Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT448x32x64_MI16x16x1_SN", 32, 448, 64),
+        (GEMM, 8, 64, 64),
+        ("nvjet_tst_144x128_64x6_2x1_v_bz_bias_TNN", 128, 144, 64),
+        ("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x64x8_stage3", 64, 128, 8),
+        ("void cutlass::Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>(x)", 32, 128, 8),
+        ("flydsl_gemm_afp8_wfp8_bf16_t128x256x64_w4", 128, 256, 64),
+        ("_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1_swiglu", 16, 128, 256),
+    ],
+)
+def test_tile_that_a_kernel_name_states(name: str, m: int, n: int, k: int) -> None:
+    tile = named_tile(name)
+    assert tile is not None
+    assert (tile.block_m, tile.block_n, tile.block_k) == (m, n, k)
+
+
+def test_names_without_a_tile_state_none() -> None:
+    assert named_tile("fused_moe_kernel") is None
+    assert named_tile("_mxfp8_linear_kernel") is None
+
+
+def test_hipblaslt_grids_are_work_items() -> None:
+    # MI300X: N=201088 in tiles of 448 columns = 449 workgroups of 256
+    assert workgroups("Cijk_A_MT448x32x64_SK0_WG64_4_1", (114944, 1, 1)) == (449, 1, 1)
+    assert workgroups(GEMM, (4, 24, 1)) == (4, 24, 1)
+    assert workgroups("Cijk_A_MT448x32x64_WG64_4_1", None) is None
+
+
+def test_tile_text_tells_what_ran_from_what_would(tmp_path: Path) -> None:
+    events = [*linears([(1536, 6144)]), *call(200.0, 9, "aten::mm", mm(8, 32, 2880), kernels=("gemm_without_tile",))]
+    narrow, wide = answer(recording(tmp_path, events, **UNITS))[0]
+    assert (wide.N, wide.tile) == (
+        1536,
+        "64x8x64 (from the kernel name); the MXFP8 native selector would choose 16x16x1024",
+    )
+    assert (wide.programs, wide.k_loops, wide.units) == (24, 96, 132)
+    assert (narrow.tile, narrow.programs) == (
+        "the MXFP8 native selector would refuse: K 2880 is not a multiple of 128",
+        None,
+    )
+
+
+def test_native_mxfp8_kernel_runs_the_selectors_tile(tmp_path: Path) -> None:
+    rec = recording(tmp_path, linears([(1536, 6144)], kernels=("_mxfp8_linear_kernel",)), **UNITS)
+    (row,), _, findings = answer(rec)
+    assert (row.tile, row.programs, row.k_loops) == ("16x16x1024 (vLLM's MXFP8 selector)", 96, 6)
+    assert "8x1536x6144: 96 of 132" in findings["shapes.starved.decode"].evidence[0].observed
+
+
+def test_starved_names_the_worst_and_bounds_by_their_time(tmp_path: Path) -> None:
+    events = linears([(1536, 6144), (6144, 6144)], grid=[4, 24, 1])
+    events += call(300.0, 9, "aten::mm", mm(8, 200064, 6144), grid=[2, 66, 1])
+    finding = answer(recording(tmp_path, events, **UNITS))[2]["shapes.starved.decode"]
+    # 2 of 3 kernels of 10 us each; 36 of 132 units idle for both
+    assert "2 of 3 GEMM launches" in finding.claim
+    assert "66.7% of kernel time (18.2% if" in finding.claim
+    assert finding.bound is not None
+    assert finding.bound.high == pytest.approx(20 / 30)
+    assert finding.evidence[0].observed == "8x1536x6144: 96 of 132 (24 tiles); 8x6144x6144: 96 of 132"
+    assert finding.trusted
+
+
+@pytest.mark.parametrize(
+    ("events", "header"),
+    [
+        (linears([(1536, 6144)], grid=[4, 33, 1]), UNITS),  # split-K fills the device
+        (linears([(1536, 6144)], grid=[4, 24, 1]), {}),  # units unknown
+        (linears([(1536, 6144)], kernels=("gemm_without_tile",)), UNITS),  # neither grid nor tile known
+        ([step(0.0, 90.0, PREFILL), *call(1.0, 1, "aten::mm", mm(8, 64, 64), grid=[1, 1, 1])], UNITS),
+    ],
+)
+def test_not_starved_or_not_known(tmp_path: Path, events: list[dict[str, Any]], header: dict[str, Any]) -> None:
+    assert "shapes.starved.decode" not in answer(recording(tmp_path, events, **header))[2]
+
+
+def test_replayed_gemms_starve_by_their_grid_alone_and_lost_kernels_void_the_share(tmp_path: Path) -> None:
+    events = [step(0.0, 90.0, DECODE), launch(1.0, 1, "cudaGraphLaunch"), kernel(50.0, 10.0, 1, GEMM, grid=[4, 24, 1])]
+    hidden = TrustSection(TrustRow("degraded", (Reason("truncated", "cut", hides_kernels=True),)), {})
+    finding = answer(recording(tmp_path, events, **UNITS), Answer((hidden,)))[2]["shapes.starved.decode"]
+    assert finding.evidence[0].observed == f"shape unknown, {GEMM}: 96 of 132"
+    assert not finding.trusted
+
+
+# --- layout ----------------------------------------------------------------------------------------------
+
+
+def m3_pairs(tp: int) -> list[tuple[int, int]]:
+    return [g.pair for g in local_shapes(minimax_m3(), tp) if g.kind == "linear"]
+
+
+def m3(tmp_path: Path, pairs: list[tuple[int, int]], **meta: Any) -> Recording:
+    """A decode step with these linears, and one kernel whose name gives M3 away."""
+    events = [*linears(pairs), launch(0.5, 9000), kernel(30.0, 1.0, 9000, M3_KERNEL)]
+    rec = recording(tmp_path, events)
+    return replace(rec, meta=replace(rec.meta, **meta))
+
+
+def test_whole_set_of_shapes_proves_the_layout(tmp_path: Path) -> None:
+    rows, match, findings = answer(m3(tmp_path, m3_pairs(8)))
+    assert match is not None
+    assert (match.model, match.tp, match.ep, match.missing) == ("MiniMax M3", 8, None, ())
+    assert [row.module for row in rows if (row.N, row.K) == (1536, 6144)] == ["qkv_sparse"]
+    assert all(row.predicted for row in rows)
+    assert findings["shapes.layout"].verdict == "proven"
+    assert not {"shapes.layout_differs", "shapes.unpredicted"} & findings.keys()
+
+
+def test_one_missing_shape_leaves_the_layout_unproven(tmp_path: Path) -> None:
+    pairs = [pair for pair in m3_pairs(4) if pair != (2304, 6144)]
+    rows, match, findings = answer(m3(tmp_path, pairs))
+    assert match is None
+    assert {row.predicted for row in rows} == {None}
+    assert findings["shapes.layout"].verdict == "unproven"
+    assert findings["shapes.layout"].evidence[0].expected == "not seen: qkv_dense [2304, 6144]"
+
+
+def test_other_layout_than_given_shows_both_numbers(tmp_path: Path) -> None:
+    rows, match, findings = answer(m3(tmp_path, m3_pairs(4), tp=8))
+    assert match is not None
+    assert match.tp == 4
+    finding = findings["shapes.layout_differs"]
+    assert finding.claim == "TP8 was given, but the shapes that ran are those of TP4"
+    assert "qkv_sparse [2560, 6144]" in finding.evidence[0].observed
+    assert "qkv_sparse [1536, 6144]" in finding.evidence[0].expected
+    assert all(row.predicted for row in rows)
+
+
+def test_foreign_shape_is_not_predicted_and_named(tmp_path: Path) -> None:
+    rows, _, findings = answer(m3(tmp_path, [*m3_pairs(4), (777, 6144)]))
+    assert [row.N for row in rows if row.predicted is False] == [777]
+    assert "[777, 6144] x 1" in findings["shapes.unpredicted"].evidence[0].observed
+
+
+def test_model_and_tp_given_by_the_user_predict_without_proof(tmp_path: Path) -> None:
+    rec = recording(tmp_path, linears([(2560, 6144), (6144, 2048), (5, 7)]))
+    rec = replace(rec, meta=replace(rec.meta, model=minimax_m3(), tp=4))
+    rows, match, findings = answer(rec)
+    assert match is None
+    assert {row.N: row.predicted for row in rows} == {2560: True, 6144: True, 5: False}
+    assert findings["shapes.layout"].verdict == "unproven"
+
+
+def test_another_model_is_matched_with_nothing(tmp_path: Path) -> None:
+    rows, match, findings = answer(recording(tmp_path, linears(m3_pairs(4))))
+    assert match is None
+    assert {row.predicted for row in rows} == {None}
+    assert not any(name.startswith("shapes.layout") for name in findings)
+
+
+# --- real traces -------------------------------------------------------------------------------------------
+
+
+def h200(kind: str) -> Path:
+    return shared_or_skip(f"traces/h200-m3/h200-m3-tp4rank-{kind}.pt.trace.json.gz")
+
+
+def test_h200_eager_decode_has_the_models_calls_per_step() -> None:
+    rows, match, _ = answer(open_recording([h200("eager")]))
+    decode = {(row.N, row.K): row.count for row in rows if row.phase == "decode"}
+    assert decode == {pair: 9 * count for pair, count in H200_STEP.items()}
+    assert {row.M for row in rows if row.phase == "decode"} == {8}
+    prefill = {(row.N, row.K): row.count for row in rows if row.phase == "prefill"}
+    assert prefill == H200_STEP
+    # the lm_head multiplies the last row of each of the 8 requests only
+    assert {(row.M, row.N == 200064) for row in rows if row.phase == "prefill"} == {(4000, False), (8, True)}
+    assert all(row.predicted for row in rows)
+    assert match is not None
+    assert (match.tp, match.ep) == (4, None)
+    assert any("shared expert runs as its own" in note for note in match.notes)
+    assert any("lm_head not divided [200064, 6144]" in note for note in match.notes)
+
+
+def test_h200_eager_histogram_is_what_plain_json_counts() -> None:
+    path = h200("eager")
+    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    ran = {e["args"]["correlation"] for e in events if e.get("cat") == "kernel"}
+    calls = [
+        e for e in events if e.get("cat") in {"cuda_runtime", "cuda_driver"} and e["args"].get("correlation") in ran
+    ]
+    times = sorted(e["ts"] for e in calls)
+    expected: Counter[tuple[int, int, int]] = Counter()
+    for e in events:
+        if e.get("cat") == "cpu_op" and e["name"] in {"aten::mm", "_C::fp32_router_gemm"}:
+            *_, (rows, depth), weight = e["args"]["Input Dims"]
+            if any(e["ts"] <= t <= e["ts"] + e["dur"] for t in times):
+                expected[rows, weight[0] if e["name"] != "aten::mm" else weight[1], depth] += 1
+    got: Counter[tuple[int, int, int]] = Counter()
+    for row in answer(open_recording([path]))[0]:
+        got[row.M, row.N, row.K] += row.count
+    assert got == expected
+
+
+def test_h200_graph_lists_no_shape_of_the_replays() -> None:
+    rows, match, findings = answer(open_recording([h200("graph")]))
+    assert {(row.N, row.K): row.count for row in rows if row.phase == "decode"} == {(200064, 6144): 9}
+    # 9 replays of 42 calls: 36 linears and 6 routers
+    assert findings["shapes.unproven"].claim.startswith("378 of 430 GEMM calls")
+    assert match is not None
+    assert match.tp == 4  # by the prefill, which ran eager
+
+
+@pytest.mark.parametrize("name", ["vllm_decode_full", "vllm_prefilldecode_piecewise"])
+def test_census_alone_gives_the_same_histogram(tmp_path: Path, name: str) -> None:
+    source = shared_or_skip(f"traces/tracelens/inference/{name}")
+    document = json.loads(gzip.decompress((source / "graph_execution.json.gz").read_bytes()))
+    events = document["traceEvents"]
+    replays = {e["args"]["correlation"] for e in events if e.get("name") == "hipGraphLaunch" and "args" in e}
+    kept = [e for e in events if not (e.get("cat") == "kernel" and e["args"]["correlation"] in replays)]
+    assert len(events) - len(kept) == {"vllm_decode_full": 421, "vllm_prefilldecode_piecewise": 361}[name]
+    (tmp_path / "capture_traces").mkdir()
+    capture = next((source / "capture_traces").glob("graph_capture*"))
+    (tmp_path / "capture_traces" / capture.name).write_bytes(capture.read_bytes())
+    (tmp_path / "graph_execution.json").write_text(json.dumps({**document, "traceEvents": kept}))
+    whole, _, _ = answer(open_recording([source]))
+    stripped, _, _ = answer(open_recording([tmp_path]))
+    assert stripped == whole
+    assert {row.evidence for row in whole if row.count == 24} == {"census"}
+
+
+def test_mi300x_tiles_and_grids_agree() -> None:
+    rows, _, findings = answer(open_recording([shared_or_skip("traces/tracelens/inference/vllm_decode_full")]))
+    got = {(row.M, row.N, row.K): (row.count, row.programs, row.grid, row.units) for row in rows}
+    assert got == {
+        (32, 32, 2880): (24, 4, (24, 1, 1), 304),  # 2 x 2 tiles of 16 x 16, each split in 6 along K
+        (32, 2880, 4096): (24, 90, (90, 1, 1), 304),
+        (32, 5120, 2880): (24, 160, (160, 1, 1), 304),
+        (32, 201088, 2880): (1, 449, (449, 1, 1), 304),
+    }
+    assert "32x32x2880: 24 of 304 (4 tiles)" in findings["shapes.starved.decode"].evidence[0].observed
