@@ -13,6 +13,7 @@ from m3probe import __version__
 from m3probe.errors import M3ProbeError, UsageError
 
 if TYPE_CHECKING:
+    from m3probe.model.judgement import Judgement
     from m3probe.model.recording import Recording
     from m3probe.pipeline import Workload
 
@@ -44,7 +45,7 @@ def main() -> int:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # the reader of our output went away (`m3probe ... | head`): not our fault, nothing to say
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         return 0
     except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user
         return _fault(error)
@@ -138,15 +139,26 @@ def assert_(args: argparse.Namespace) -> int:
     from m3probe import pipeline, rules
     from m3probe.present.verdict_text import judgement_json, judgement_text
 
-    wanted = rules.load_rules(args.rules)
-    rec = _read(args)
+    try:
+        wanted = rules.load_rules(args.rules)
+        rec = _read(args)
+    except M3ProbeError as error:
+        _junit_of(args, error.sentence())
+        raise
     judgement = rules.judge(wanted, rec, pipeline.report(rec).answer)
-    if args.junit:
-        from m3probe.present.junit import junit_xml
-
-        _write(args.junit, junit_xml(judgement))
+    _junit_of(args, judgement)
     print(judgement_json(judgement) if args.json else judgement_text(judgement))
     return judgement.exit_code
+
+
+def _junit_of(args: argparse.Namespace, result: Judgement | str) -> None:
+    """Write the JUnit file; unread inputs are an error in it, so that no older file speaks for this run."""
+    if args.junit is None:
+        return
+    from m3probe.present.junit import junit_unread, junit_xml
+
+    text = junit_unread(str(args.rules), result) if isinstance(result, str) else junit_xml(result)
+    _write(args.junit, text)
 
 
 # --- reading and printing ----------------------------------------------------------------------------------

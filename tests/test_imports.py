@@ -70,6 +70,7 @@ TABLE = {
     "recipe": row(EVERYTHING),
     "pytest_plugin": row(EVERYTHING, "pytest"),
     "cli": row(EVERYTHING, "", "rich msgspec"),
+    "__main__": row("cli"),
 }
 
 

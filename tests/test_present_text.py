@@ -132,14 +132,20 @@ def test_only_so_many_notes_are_told() -> None:
 
 def test_next_bottleneck_is_one_bold_sentence_with_bound_and_reason() -> None:
     text = report_text(build.full_report(), 200, color=True)
-    sentence = "The QKV GEMM starts 40 programs on 132 units; 5.0–12.0 % to win: it has the largest trusted bound."
+    sentence = "The QKV GEMM starts 40 programs on 132 units — 5.0–12.0 % to win: it has the largest trusted bound."
     assert f"\x1b[1m{sentence}\x1b[0m\n" in text
 
 
 def test_a_bottleneck_without_its_finding_is_named_by_id() -> None:
     found = NextBottleneck("idle.decode", None, "the GPU waits")
     text = report_text(only(BottleneckSection(found)), 120, color=False)
-    assert "idle.decode; what it could win is not known: the GPU waits." in text
+    assert "idle.decode — what it could win is not known: the GPU waits." in text
+
+
+def test_a_reason_that_names_the_bound_is_not_told_it_twice() -> None:
+    found = NextBottleneck("idle.decode", Bound(0.0, 0.647, "idle share"), "up to 64.7 % of decode step time")
+    text = report_text(only(BottleneckSection(found)), 120, color=False)
+    assert "Next   idle.decode — up to 64.7 % of decode step time.\n" in text
 
 
 def test_no_bottleneck_says_why() -> None:
@@ -174,7 +180,8 @@ def test_unknown_is_a_dash_and_never_zero() -> None:
     assert "0 kernels · — ms kernel time · — ms busy (union) · — ms GPU span · 0 graph launches" in text
     full = report_text(build.full_report(), 120, color=False)
     assert line_with(full, "sparse_attention").split() == ["sparse_attention", "12.50", "—", "98.0", "—", "census"]
-    assert line_with(full, "index write").split() == ["index", "write", "6", "—", "—", "fp8", "kernels"]
+    assert line_with(full, "index write").split() == ["index", "write", "6", "—", "—", "fp8"]
+    assert "persistent state (kernels)  count   MiB" in full
     assert "nan" not in full.lower().split()
 
 

@@ -35,17 +35,28 @@ def _plane(page: Page, title: str, rows: tuple[PlaneRow, ...]) -> None:
         return
     unit, size = bytes_unit(row.bytes for row in rows)
     shown = sorted(rows, key=lambda row: (-(row.time_ns or 0), -(row.bytes or 0), -row.count))[:ROWS_SHOWN]
+    one = {row.evidence for row in rows} if len({row.evidence for row in rows}) == 1 else set()
     columns = (
-        Column(title, least=16),
+        # evidence that all rows share is said in the heading, and its column left out
+        Column(f"{title} ({', '.join(one)})" if one else title, least=24),
         number("count"),
         number(unit),
         number("ms"),
         Column("dtype", least=6, drop=2),
-        Column("layout", least=8, drop=1),
-        Column("evidence", least=7, drop=3),
+        Column("layout", least=8, drop=3),
+        Column("evidence", drop=1),
     )
     body = [
-        (r.what, fixed(r.count), in_unit(r.bytes, size), ms(r.time_ns, 3), r.dtype, r.layout, r.evidence) for r in shown
+        (
+            row.what,
+            fixed(row.count),
+            in_unit(row.bytes, size),
+            ms(row.time_ns, 3),
+            row.dtype,
+            row.layout,
+            "" if one else row.evidence,
+        )
+        for row in shown
     ]
     table(page, columns, body)
     if len(rows) > len(shown):

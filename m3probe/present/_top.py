@@ -78,9 +78,11 @@ def _next(page: Page, report: Report) -> None:
 def _bottleneck(page: Page, found: NextBottleneck, findings: tuple[Finding, ...]) -> None:
     named = next((finding for finding in findings if finding.id == found.finding), None)
     claim = (named.claim if named else found.finding).rstrip(". ")
-    bound = f"; {bound_text(found.bound)} to win" if found.bound else "; what it could win is not known"
-    why = f": {found.why}" if found.why else ""
-    _labelled(page, "Next", (f"{claim}{bound}{why}".rstrip(".") + ".", "bold"))
+    bound = f"{bound_text(found.bound)} to win" if found.bound else "what it could win is not known"
+    # a reason that names the bound itself has the better words for what it is a share of
+    told = found.bound is not None and f"{percent(found.bound.high)} %" in found.why
+    why = found.why if told else ": ".join(filter(None, (bound, found.why)))
+    _labelled(page, "Next", (f"{claim} — {why}".rstrip(".") + ".", "bold"))
     if found.bound and found.bound.formula:
         page.say(("bound = " + found.bound.formula, "dim"), indent=_LABEL, hang=2)
 
