@@ -37,7 +37,9 @@ def comm_lines(view: View) -> tuple[PlaneRow, ...]:
     lines, ran = Lines(), view.ran
     rows = np.flatnonzero(ran.family == _COMM)
     source = _op_rows(view)
-    for group in alike(rows, ran.name, ran.op, ran.dims, ran.types, view.phase, *_collective_columns(view, source)):
+    for group in alike(
+        rows, ran.name, ran.op, ran.dims, ran.types, view.phase, view.unrecorded, *_collective_columns(view, source)
+    ):
         row = int(group[0])
         payload = _payload_of(view, row, int(source[row]))
         backend = classify(view.text(ran.name, row)).category

@@ -38,7 +38,7 @@ def compute_lines(view: View, moved: Array) -> tuple[PlaneRow, ...]:
     lines, ran = Lines(), view.ran
     for family, index in _ROWS.items():
         rows = np.flatnonzero(ran.family == index)
-        for group in alike(rows, ran.name, ran.op, ran.dims, ran.types, ran.strides, view.phase):
+        for group in alike(rows, ran.name, ran.op, ran.dims, ran.types, ran.strides, view.phase, view.unrecorded):
             _add(view, lines, family, group)
     _transfers(view.rec, np.flatnonzero(moved), lines, "")
     return lines.rows()

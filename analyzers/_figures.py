@@ -131,51 +131,6 @@ def step_kernel_time_ns(rec: Recording) -> npt.NDArray[np.int64]:
     return total
 
 
-@dataclass(frozen=True, slots=True)
-class StepWindow:
-    """GPU window of a step: first GPU start to the next step's first GPU start (last: its last end)."""
-
-    step: int
-    start_ns: int
-    end_ns: int
-    busy_ns: int
-
-
-def step_windows(rec: Recording) -> list[StepWindow]:
-    """Windows of all steps that own GPU work, per file, with the union of all GPU work inside."""
-    kernels, transfers = rec.kernels, rec.transfers
-    good = timed(rec)
-    sound = np.flatnonzero((transfers["start_ns"] != 0) & (transfers["dur_ns"] >= 0))
-    step = np.concatenate([kernels["step"][good], transfers["step"][sound]])
-    file, start, end = gpu_events(rec)
-    found: list[StepWindow] = []
-    for one in np.unique(file).tolist():
-        here = (file == one) & (step >= 0)
-        found += _windows(step[here], start[here], end[here], start[file == one], end[file == one])
-    return found
-
-
-def _windows(step: Array, start: Array, end: Array, all_start: Array, all_end: Array) -> list[StepWindow]:
-    if not len(step):
-        return []  # a trace without steps
-    rows = np.unique(step)
-    first = [int(start[step == row].min()) for row in rows]
-    last = int(end[step == rows[-1]].max())
-    edges = [*first[1:], last]
-    order = np.argsort(all_start, kind="stable")
-    all_start, reach = all_start[order], np.maximum.accumulate(all_end[order])
-    found = []
-    for row, begin, finish in zip(rows.tolist(), first, edges, strict=True):
-        lo, hi = np.searchsorted(all_start, [begin, max(finish, begin)])
-        before = int(np.searchsorted(reach, begin, side="right"))
-        low = min(int(lo), before)
-        cut_start = np.maximum(all_start[low:hi], begin)
-        cut_end = np.minimum(all_end[order][low:hi], finish)
-        keep = cut_end > cut_start
-        found.append(StepWindow(row, begin, finish, union_ns(cut_start[keep], cut_end[keep])))
-    return found
-
-
 def rank_of_steps(rec: Recording) -> Array:
     """Rank of each step, -1 where not known."""
     ranks = rec.file_ranks

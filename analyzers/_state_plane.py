@@ -56,7 +56,9 @@ def state_plane(view: View) -> State:
     blocks: list[int] = []
     scaled = False
     rows = np.flatnonzero(np.isin(ran.family, _FAMILIES))
-    groups = [(g, _writes(view, g)) for g in alike(rows, ran.name, ran.op, ran.dims, ran.types, view.phase)]
+    groups = [
+        (g, _writes(view, g)) for g in alike(rows, ran.name, ran.op, ran.dims, ran.types, view.phase, view.unrecorded)
+    ]
     no_cache = {int(ran.name[g[0]]) for g, writes in groups if writes == ()}
     for group, writes in groups:
         phase, name = phase_of(group, view.phase), view.text(ran.name, int(group[0]))

@@ -1,4 +1,4 @@
-"""Step time on the GPU, one row per step: the windows of `_figures.step_windows`, without a loop over steps."""
+"""Step time on the GPU, one row per step."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,6 +25,12 @@ class View:
         """A string column's text at one row, "" where it is not known."""
         index = int(column[row])
         return "" if index == NONE else self.rec.strings[index]
+
+    @property
+    def unrecorded(self) -> Array:
+        """Mask: executions that the census alone proves, and that have no time."""
+        mask: Array = self.ran.kernel == NONE
+        return mask
 
     def evidence(self, rows: Array) -> Evidence:
         """What proves these executions."""
@@ -67,14 +72,17 @@ class _Line:
     count: int = 0
     bytes: int | None = None
     time_ns: int | None = None
-    evidence: set[str] = field(default_factory=set)
 
 
 class Lines:
-    """Lines of one plane; those equal in all their words are added up."""
+    """Lines of one plane; those equal in all their words are added up.
+
+    What has bytes is never put together with what has none, nor what was recorded with what the census alone proves:
+    a sum over a part would read as the whole.
+    """
 
     def __init__(self) -> None:
-        self._lines: dict[tuple[str, str, str, bool], _Line] = {}
+        self._lines: dict[tuple[str, str, str, bool, str], _Line] = {}
 
     def add(
         self,
@@ -87,29 +95,22 @@ class Lines:
         layout: str = "",
         evidence: str,
     ) -> None:
-        """Add to a line. What has bytes is never put together with what has none."""
-        line = self._lines.setdefault((what, dtype, layout, nbytes is None), _Line())
+        """Add to a line."""
+        line = self._lines.setdefault((what, dtype, layout, nbytes is None, str(evidence)), _Line())
         line.count += count
         if nbytes is not None:
             line.bytes = (line.bytes or 0) + nbytes
         if time_ns is not None:
             line.time_ns = (line.time_ns or 0) + time_ns
-        line.evidence.add(str(evidence))
 
     def rows(self) -> tuple[PlaneRow, ...]:
         """The lines, in order of their words."""
         return tuple(
-            PlaneRow(what, line.count, line.bytes, line.time_ns, dtype, layout, " + ".join(sorted(line.evidence)))
-            for (what, dtype, layout, _), line in sorted(self._lines.items())
+            PlaneRow(what, line.count, line.bytes, line.time_ns, dtype, layout, proof)
+            for (what, dtype, layout, _, proof), line in sorted(self._lines.items())
         )
 
 
 def phase_of(rows: Array, phase: Array) -> str:
     """The phase of a group, as its word."""
     return str(PHASES[int(phase[rows[0]])])
-
-
-def short(names: Sequence[str]) -> str:
-    """A few names in one line."""
-    shown = list(dict.fromkeys(name for name in names if name))
-    return ", ".join(shown[:3]) + (", ..." if len(shown) > 3 else "")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from m3probe.analyzers import _figures as figures
+from m3probe.analyzers._steptime import step_times
 
 from m3probe.hardware import identify
 from m3probe.model.recording import Recording
@@ -54,26 +55,15 @@ def _families(rec: Recording) -> tuple[FamilyRow, ...]:
 def _phases(rec: Recording) -> tuple[PhaseRow, ...]:
     counts = figures.step_kernel_counts(rec)
     times = figures.step_kernel_time_ns(rec)
-    idle = idle_share_by_phase(rec)
+    windows = step_times(rec)
     timed = bool(len(figures.timed(rec)))
     found = []
     for index, phase in enumerate(PHASES):
         steps = np.flatnonzero(rec.steps["phase"] == index)
         if len(steps):
             time = int(times[steps].sum()) if timed else None
-            found.append(PhaseRow(str(phase), len(steps), int(counts[steps].sum()), time, idle.get(str(phase))))
+            found.append(PhaseRow(str(phase), len(steps), int(counts[steps].sum()), time, windows.idle_share(steps)))
     return tuple(found)
-
-
-def idle_share_by_phase(rec: Recording) -> dict[str, float]:
-    """1 - union of GPU work / GPU windows of the phase's steps; phases without GPU times are left out."""
-    span: dict[str, int] = {}
-    busy: dict[str, int] = {}
-    for window in figures.step_windows(rec):
-        phase = str(PHASES[int(rec.steps["phase"][window.step])])
-        span[phase] = span.get(phase, 0) + window.end_ns - window.start_ns
-        busy[phase] = busy.get(phase, 0) + window.busy_ns
-    return {phase: 1.0 - busy[phase] / span[phase] for phase in span if span[phase] > 0}
 
 
 def _steps(rec: Recording) -> tuple[StepRow, ...]:

@@ -396,14 +396,29 @@ def test_counts_survive_the_loss_of_all_graph_kernels_and_times_do_not(tmp_path:
     assert all(f.bound is None for f in findings.values())
 
 
+def covered(spans: list[tuple[int, int]], low: int, high: int) -> int:
+    """Nanoseconds of [low, high) that some span covers, one span after the other."""
+    total, reach = 0, low
+    for start, end in sorted(spans):
+        total += max(0, min(end, high) - max(start, reach))
+        reach = max(reach, min(end, high))
+    return total
+
+
 @pytest.mark.parametrize("trace", [GRAPH, EAGER, "traces/tracelens/inference/vllm_decode_full"])
-def test_step_windows_are_those_of_the_shared_figures(trace: str) -> None:
+def test_step_windows_equal_a_count_step_by_step(trace: str) -> None:
     rec = open_recording([shared_or_skip(trace)])
     times = step_times(rec)
-    windows = figures.step_windows(rec)
-    assert [w.step for w in windows] == [i for i, seen in enumerate(times.seen) if seen]
-    for w in windows:
-        assert (times.window_ns[w.step], times.busy_ns[w.step]) == (w.end_ns - w.start_ns, w.busy_ns)
+    _, start, end = figures.gpu_events(rec)
+    spans = list(zip(start.tolist(), end.tolist(), strict=True))
+    owner = [*rec.kernels["step"].tolist(), *rec.transfers["step"].tolist()]
+    first = {s: min(b for (b, _), o in zip(spans, owner, strict=True) if o == s) for s in set(owner) if s >= 0}
+    last = max(e for (_, e), o in zip(spans, owner, strict=True) if o == max(first))
+    edges = [first[s] for s in sorted(first)] + [last]
+    assert [i for i, seen in enumerate(times.seen) if seen] == sorted(first)
+    for step, low, high in zip(sorted(first), edges, edges[1:], strict=False):
+        assert times.window_ns[step] == high - low
+        assert times.busy_ns[step] == covered(spans, low, high)
 
 
 def test_device_time_after_the_work_of_a_step_is_its_tail(tmp_path: Path) -> None:

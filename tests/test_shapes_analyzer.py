@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import kernel, launch, op, recording, step
-from m3probe.analyzers._gemm_ops import is_gemm_op, shapes_of
-from m3probe.analyzers._gemm_tiles import named_tile, workgroups
+from builders import kernel, launch, op, recording, step, write_trace
 from m3probe.analyzers.shapes import judge
 from tree import shared_or_skip
 
@@ -82,68 +80,6 @@ def counted(rows: tuple[ShapeRow, ...]) -> dict[tuple[str, int, int, int], int]:
     return {(row.phase, row.M, row.N, row.K): row.count for row in rows}
 
 
-# --- operators -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "dims", "types", "expected"),
-    [
-        ("aten::mm", [[8, 6144], [6144, 2560]], BF16, (8, 2560, 6144, "bf16")),
-        ("aten::addmm", [[32], [32, 2880], [2880, 5120], [], []], ["float", *BF16], (32, 5120, 2880, "bf16")),
-        ("aten::linear", [[2, 4, 6144], [2560, 6144], []], [*BF16, ""], (8, 2560, 6144, "bf16")),
-        # square, so that only the rule for linear can tell the sides apart
-        ("aten::linear", [[6144, 6144], [6144, 6144]], BF16, (6144, 6144, 6144, "bf16")),
-        ("aten::_scaled_mm", [[8, 64], [64, 32]], ["c10::Float8_e4m3fn"] * 2, (8, 32, 64, "float8_e4m3fn")),
-        # two FP4 elements in each byte
-        ("aten::_scaled_mm", [[8, 64], [64, 32]], ["c10::Float4_e2m1fn_x2"] * 2, (8, 32, 128, "float4_e2m1fn_x2")),
-        ("_C::fp32_router_gemm", [[8, 128], [8, 6144], [128, 6144]], ["float", "c10::BFloat16", "float"], (8, 128, 6144, "bf16 x fp32")),
-        ("_rocm_C::wvSplitK", [[2560, 6144], [4, 6144], [], []], BF16, (4, 2560, 6144, "bf16")),
-        ("vllm::rocm_unquantized_gemm", [[8, 6144], [2560, 6144], []], BF16, (8, 2560, 6144, "bf16")),
-        ("aiter::gemm_a8w8_blockscale_ck", [[8, 6144], [6144, 6144], [8, 48], [48, 48], [8, 6144]], BF16, (8, 6144, 6144, "bf16")),
-        ("lib::some_gemm", [[8, 64], [1], [32, 64]], ["a", "b", "a"], (8, 32, 64, "a")),
-    ],
-)  # fmt: skip
-def test_shape_of_one_operator(name: str, dims: Any, types: Any, expected: tuple[int, int, int, str]) -> None:
-    assert is_gemm_op(name)
-    (shape,) = shapes_of(name, json.dumps(dims), json.dumps(types))
-    assert (shape.M, shape.N, shape.K, shape.dtype) == expected
-
-
-@pytest.mark.parametrize(
-    ("name", "dims"),
-    [
-        ("aten::mm", ""),
-        ("aten::mm", "[[8, 64], [32, 64]]"),  # the inner sides differ
-        ("aten::mm", "[[8, 64"),
-        ("aten::mm", "[[[8, 64], [64, 32]]]"),  # a list of tensors is no tensor
-        ("aten::mm", "[[0, 64], [64, 32]]"),
-        # out [8, 64] x [64, 32] can be multiplied as well as [8, 32] x [64, 32]: either is a guess
-        ("lib::some_gemm", "[[8, 64], [8, 32], [64, 32]]"),
-        ("_C::marlin_gemm", "[[8, 64], [4, 128]]"),
-        ("vllm::fused_moe", "[[8, 64], [4, 32, 16], [4, 99, 7]]"),
-    ],
-)
-def test_arguments_that_prove_nothing_give_no_shape(name: str, dims: str) -> None:
-    assert is_gemm_op(name)
-    assert shapes_of(name, dims, "[]") == ()
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "symm_mem::multimem_all_reduce_",
-        "record_param_comms",
-        "vllm::moe_forward_shared",
-        "aten::miopen_convolution",
-        "_moe_C::moe_align_block_size",
-        "vllm::linear_attention",
-        "aten::comm",
-    ],
-)
-def test_operators_that_are_no_gemm(name: str) -> None:
-    assert not is_gemm_op(name)
-
-
 def test_expert_weights_in_the_arguments_are_two_grouped_gemms(tmp_path: Path) -> None:
     dims = [[8, 6144], [129, 1536, 6144], [129, 6144, 768], [8, 5], [8, 5]]
     events = [
@@ -158,12 +94,6 @@ def test_expert_weights_in_the_arguments_are_two_grouped_gemms(tmp_path: Path) -
     dims[1][0] = dims[2][0] = 128
     events = [step(0.0, 90.0, DECODE), *call(1.0, 1, "vllm::rocm_aiter_fused_moe", dims, kernels=("fused_moe_kernel",))]
     assert answer(recording(tmp_path, events))[2]["shapes.moe_untuned"].verdict == "unexpected"
-
-
-def test_stages_of_an_expert_layer_count_their_own_weight_once() -> None:
-    dims = json.dumps([[8, 6144], [129, 1536, 6144], [129, 6144, 768]])
-    assert [s.part for s in shapes_of("aiter::ck_moe_stage1", dims, "[]")] == ["moe_w13"]
-    assert [(s.part, s.N, s.K) for s in shapes_of("aiter::ck_moe_stage2", dims, "[]")] == [("moe_w2", 6144, 768)]
 
 
 # --- counting ------------------------------------------------------------------------------------------
@@ -210,6 +140,20 @@ def test_phase_of_a_call_is_its_steps(tmp_path: Path) -> None:
     assert counted(answer(recording(tmp_path, events))[0]) == {("prefill", 4000, 32, 64): 1, ("decode", 8, 32, 64): 1}
 
 
+def test_replay_and_eager_call_of_one_shape_are_one_row_that_rests_on_the_census(tmp_path: Path) -> None:
+    name = "Cijk_A_MT32x16x64_SK0_WG64_4_1"
+    (tmp_path / "capture_traces").mkdir()
+    capture = [step(0.0, 40.0, "capture_8_FULL"), launch(1.0, 0, "hipStreamBeginCapture")]
+    capture += [op(5.0, 9.0, "aten::mm", mm(8, 32, 64), BF16), launch(6.0, 0, kernel=name, grid=[256, 1, 1])]
+    capture += [launch(20.0, 0, "hipStreamEndCapture")]
+    write_trace(tmp_path / "capture_traces" / "graph_capture_rank_0.1.pt.trace.json", capture)
+    events = [step(100.0, 90.0, DECODE), launch(101.0, 7, "hipGraphLaunch")]
+    events += [step(200.0, 90.0, DECODE), *call(201.0, 1, "aten::mm", mm(8, 32, 64), kernels=(name,))]
+    write_trace(tmp_path / "dp0_pp0_tp0_dcp0_ep0_rank0.2.pt.trace.json", events)
+    (row,), _, _ = answer(open_recording([tmp_path]))
+    assert (row.count, row.evidence, row.dtype) == (2, "census", "bf16")
+
+
 def test_replay_without_a_census_is_unproven_and_not_listed(tmp_path: Path) -> None:
     events = [step(0.0, 90.0, DECODE), launch(1.0, 1, "hipGraphLaunch")]
     events += [kernel(50.0 + 10 * i, 10.0, 1, name) for i, name in enumerate([GEMM, REDUCE, GEMM])]
@@ -238,36 +182,6 @@ def test_opaque_expert_layer_shows_what_surrounds_it_and_no_row(tmp_path: Path) 
 
 
 # --- tiles and starvation --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "m", "n", "k"),
-    [
-        ("Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT448x32x64_MI16x16x1_SN", 32, 448, 64),
-        (GEMM, 8, 64, 64),
-        ("nvjet_tst_144x128_64x6_2x1_v_bz_bias_TNN", 128, 144, 64),
-        ("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x64x8_stage3", 64, 128, 8),
-        ("void cutlass::Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>(x)", 32, 128, 8),
-        ("flydsl_gemm_afp8_wfp8_bf16_t128x256x64_w4", 128, 256, 64),
-        ("_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1_swiglu", 16, 128, 256),
-    ],
-)
-def test_tile_that_a_kernel_name_states(name: str, m: int, n: int, k: int) -> None:
-    tile = named_tile(name)
-    assert tile is not None
-    assert (tile.block_m, tile.block_n, tile.block_k) == (m, n, k)
-
-
-def test_names_without_a_tile_state_none() -> None:
-    assert named_tile("fused_moe_kernel") is None
-    assert named_tile("_mxfp8_linear_kernel") is None
-
-
-def test_hipblaslt_grids_are_work_items() -> None:
-    # MI300X: N=201088 in tiles of 448 columns = 449 workgroups of 256
-    assert workgroups("Cijk_A_MT448x32x64_SK0_WG64_4_1", (114944, 1, 1)) == (449, 1, 1)
-    assert workgroups(GEMM, (4, 24, 1)) == (4, 24, 1)
-    assert workgroups("Cijk_A_MT448x32x64_WG64_4_1", None) is None
 
 
 def test_tile_text_tells_what_ran_from_what_would(tmp_path: Path) -> None:
@@ -389,6 +303,18 @@ def test_another_model_is_matched_with_nothing(tmp_path: Path) -> None:
     assert match is None
     assert {row.predicted for row in rows} == {None}
     assert not any(name.startswith("shapes.layout") for name in findings)
+
+
+def test_sparse_layers_of_another_model_prove_nothing_until_the_shapes_do(tmp_path: Path) -> None:
+    names = ["_gqa_sparse_decode_kernel", "_decode_index_score_kernel"]
+    sparse = [launch(0.1, 9001), launch(0.4, 9002)]
+    sparse += [kernel(30.0 + i, 1.0, 9001 + i, name) for i, name in enumerate(names)]
+    part = answer(recording(tmp_path, [*linears(m3_pairs(4)[:3]), *sparse]))
+    assert part[1] is None
+    assert "shapes.layout" not in part[2]
+    whole = answer(recording(tmp_path, [*linears(m3_pairs(4)), *sparse]))
+    assert whole[1] is not None
+    assert whole[1].tp == 4
 
 
 # --- real traces -------------------------------------------------------------------------------------------

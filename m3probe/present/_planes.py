@@ -24,6 +24,7 @@ def planes(page: Page, section: BytesSection | None) -> None:
     for key, title in _PLANES:
         _plane(page, title, getattr(section.bytes, key))
     if section.bytes.not_provable:
+        page.blank()
         page.say(("not provable from this input:", "bold"), indent=2)
     for text in section.bytes.not_provable:
         page.say(f"? {text}", indent=4, hang=2)
@@ -38,7 +39,7 @@ def _plane(page: Page, title: str, rows: tuple[PlaneRow, ...]) -> None:
     one = {row.evidence for row in rows} if len({row.evidence for row in rows}) == 1 else set()
     columns = (
         # evidence that all rows share is said in the heading, and its column left out
-        Column(f"{title} ({', '.join(one)})" if one else title, least=24),
+        Column(f"{title} ({', '.join(one)})" if one else title, least=24, title=True),
         number("count"),
         number(unit),
         number("ms"),

@@ -30,7 +30,7 @@ def _phase(page: Page, phase: str, rows: list[RepeatRow]) -> None:
     shown = sorted(rows, key=lambda row: (-(row.ns_per_step or 0.0), -row.per_step))[:ROWS_SHOWN]
     step, layer = decimals_for(r.per_step for r in shown), decimals_for(r.per_layer for r in shown)
     columns = (
-        Column(phase),
+        Column(phase, title=True),
         number("per step"),
         number("per layer"),
         number("µs/step"),
@@ -72,7 +72,7 @@ def _costs(page: Page, costs: Costs) -> None:
         ("per 1,000-token response", costs.ns_per_1000_token_response),
         ("per active request", costs.ns_per_active_request),
     )
-    table(page, (Column("decode costs"), number("ms")), [(what, ms(ns, 3)) for what, ns in rows])
+    table(page, (Column("decode costs", title=True), number("ms")), [(what, ms(ns, 3)) for what, ns in rows])
     bound = f"unknown ({UNKNOWN})" if costs.launch_bound is None else "yes" if costs.launch_bound else "no"
     page.say((f"launch-bound: {bound}; {_mixed(costs)}", ""), indent=2, hang=2)
 

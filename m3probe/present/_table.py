@@ -20,6 +20,7 @@ class Column:
         head: heading, with the unit of its numbers.
         right: numbers stand to the right.
         least: cells that a text column may be cut down to; 0 means never cut.
+        title: whether the heading names the table.
         drop: columns with the largest ``drop`` go first when the page is too narrow; 0 means last.
     """
 
@@ -27,6 +28,7 @@ class Column:
     right: bool = False
     least: int = 0
     drop: int = 0
+    title: bool = False
 
 
 def number(head: str, drop: int = 0) -> Column:
@@ -42,7 +44,7 @@ def table(page: Page, columns: Sequence[Column], rows: Sequence[Sequence[Cell]],
     natural = {i: max(cells(columns[i].head), *(cells(row[i][0]) for row in body)) for i in used}
     widths = _fitted(columns, {i: min(width, room) for i, width in natural.items()}, room)
     mark = page.clean("…")
-    head: list[Piece] = [(page.clean(column.head), "dim") for column in columns]
+    head: list[Piece] = [(page.clean(column.head), "bold" if column.title else "dim") for column in columns]
     for row in [head, *body]:
         line: list[Piece] = [(" " * indent, "")]
         for i, width in widths.items():
