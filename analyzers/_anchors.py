@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from m3probe.analyzers._places import GRAPH_LAUNCH, Places, unseen_launches
 
+from m3probe.analyzers._places import GRAPH_LAUNCH, Places, unseen_launches
 from m3probe.kernels.demangle import demangle
 from m3probe.model.executed import Executed
 from m3probe.model.recording import Recording

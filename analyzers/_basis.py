@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+
 from m3probe.analyzers import _figures as figures
 from m3probe.analyzers._view import View
-
 from m3probe.model.tables import Array
 from m3probe.schema.verdicts import FAMILIES, Phase
 

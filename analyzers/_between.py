@@ -11,9 +11,9 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
+
 from m3probe.analyzers._tally import View, alike
 from m3probe.analyzers._tensors import arguments
-
 from m3probe.model.tables import NONE, Array
 from m3probe.schema.verdicts import FAMILIES, Family
 

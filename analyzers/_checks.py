@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from m3probe.analyzers import _figures as figures
 
+from m3probe.analyzers import _figures as figures
 from m3probe.model.recording import Recording
 from m3probe.model.tables import NONE, Array
 

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
+
 from m3probe.analyzers._tally import Lines, View, alike, phase_of
 from m3probe.analyzers._tensors import arguments, dtype_of
-
 from m3probe.kernels.grammar import classify
 from m3probe.model.recording import Recording
 from m3probe.model.report import PlaneRow

@@ -7,9 +7,9 @@ import re
 from functools import lru_cache
 
 import numpy as np
+
 from m3probe.analyzers._tally import Lines, View, alike, phase_of, phases
 from m3probe.analyzers._tensors import arguments
-
 from m3probe.model.recording import Recording
 from m3probe.model.report import PlaneRow
 from m3probe.model.tables import Array

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+
 from m3probe.analyzers._coverage import launches_of
 from m3probe.analyzers._view import View, decode_tokens, in_phases, ms, percent
-
 from m3probe.model.findings import Bound, Finding, evidence
 from m3probe.model.recording import Recording
 from m3probe.model.report import Costs

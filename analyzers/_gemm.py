@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from m3probe.analyzers._gemm_ops import GemmShape, is_gemm_op, shapes_of
-from m3probe.analyzers._gemm_tiles import finishes_another, workgroups
 
+from m3probe.analyzers._gemm_ops import GemmShape, is_gemm_op, shapes_of
+from m3probe.analyzers._gemm_tiles import finishes_another
 from m3probe.model.executed import Executed
 from m3probe.model.recording import Recording
 from m3probe.model.tables import NONE, Array
@@ -168,7 +168,7 @@ def _alike(rec: Recording, ex: Executed) -> Iterator[_Alike]:
             dims=dims,
             types=types,
             kernel=kernel,
-            grid=workgroups(kernel, grid),
+            grid=grid,
             gemm_op=bool(gemm_op[first]),
             moe=bool(rows.family[first] == _MOE),
             in_graph=bool(in_graph[first]),

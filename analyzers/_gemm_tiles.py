@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,6 @@ _ROWS_FIRST = (
     re.compile(r"^_matmul_ogs_\w*?_()(\d+)x(\d+)x(\d+)x\d+"),
 )
 _FINISHES = re.compile(r"splitKreduce|splitk_reduce|split_k_reduce|execute_split_k_kernel|PostGSU", re.IGNORECASE)
-_THREADS = re.compile(r"_WG(\d+)_(\d+)_(\d+)")
 
 
 @lru_cache(maxsize=4096)
@@ -51,18 +49,3 @@ def named_tile(name: str) -> NamedTile | None:
 def finishes_another(name: str) -> bool:
     """Whether a kernel only adds up the parts of a split-K GEMM."""
     return bool(_FINISHES.search(name))
-
-
-def workgroups(name: str, grid: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    """A launch grid in workgroups.
-
-    hipBLASLt launches by hipExtModuleLaunchKernel, whose grid counts work-items, and kineto writes it as it is
-    (MI300X: [114944, 1, 1] with blocks of 256 = 449 workgroups); the name's ``WG32_8_1`` gives the block.
-    """
-    if grid is None or not name.startswith("Cijk_"):
-        return grid
-    said = _THREADS.search(name)
-    threads = prod(int(n) for n in said.groups()) if said else 0
-    if not threads or grid[0] % threads:
-        return grid
-    return (grid[0] // threads, *grid[1:])

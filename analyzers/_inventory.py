@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from m3probe.analyzers import _figures as figures
 from m3probe.analyzers._checks import Check, checks, missing_ranks
 from m3probe.analyzers._inventory_kernels import kernel_facts
 from m3probe.analyzers.trust import trust_of
-
 from m3probe.model.recording import Recording
 from m3probe.model.tables import NONE
 from m3probe.schema.verdicts import PHASES

@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 import numpy as np
-from m3probe.analyzers import _figures as figures
 
+from m3probe.analyzers import _figures as figures
 from m3probe.kernels.demangle import demangle
 from m3probe.model.recording import Recording
 from m3probe.model.tables import NONE

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from m3probe.analyzers._view import KernelName, View, kernel_names, rows_named
 
+from m3probe.analyzers._view import KernelName, View, kernel_names, rows_named
 from m3probe.model.tables import Array
 from m3probe.schema.verdicts import Family, Phase
 

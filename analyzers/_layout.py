@@ -6,9 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
+
 from m3probe.analyzers._gemm import GemmGroup
 from m3probe.analyzers._gemm_ops import GROUPED, LINEAR, GemmShape
-
 from m3probe.model.executed import Executed
 from m3probe.model.m3_shapes import (
     OPTIONAL_MODULES,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+
 from m3probe.analyzers._layers import is_attention_anchor
 from m3probe.analyzers._view import View, kernel_names, rows_named
-
 from m3probe.model.tables import NONE, Array
 from m3probe.schema.verdicts import FAMILIES, Family
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 import numpy as np
-from m3probe.analyzers._view import KernelName, View, kernel_names, ms, rows_named
 
+from m3probe.analyzers._view import KernelName, View, kernel_names, ms, rows_named
 from m3probe.model.findings import Bound, Finding, evidence
 from m3probe.model.tables import Array
 from m3probe.schema.verdicts import Family, Phase

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+
 from m3probe.analyzers._anchors import Calls
 from m3probe.analyzers._places import Cell
-
 from m3probe.model.recording import Recording
 from m3probe.model.tables import Array
 from m3probe.schema.paths import Anchor, FastPath, Role

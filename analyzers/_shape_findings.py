@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+
 from m3probe.analyzers._gemm import GemmGroup, Gemms
 from m3probe.analyzers._gemm_ops import GROUPED, LINEAR
 from m3probe.analyzers._layout import Layout
-
 from m3probe.model.executed import Executed
 from m3probe.model.findings import Finding, evidence
 from m3probe.model.m3_shapes import LayoutCandidate, LocalGemm, illegal_reason, local_shapes

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from m3probe.analyzers._layers import Layers, is_index_score
 from m3probe.analyzers._mlp import SharedMlps, shared_mlps
 from m3probe.analyzers._view import View, kernel_names, ms, percent, rows_named
-
 from m3probe.model.findings import Bound, Evidence, Finding, evidence
 from m3probe.model.tables import Array
 from m3probe.schema.verdicts import FAMILIES, Family, Phase

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
+import numpy as np
+
 from m3probe.analyzers import _figures as figures
 from m3probe.analyzers._gemm import GemmGroup
 from m3probe.analyzers._gemm_ops import GROUPED
-
+from m3probe.analyzers._steptime import step_times
 from m3probe.model.findings import Bound, Finding, evidence
 from m3probe.model.recording import Recording
-from m3probe.schema.verdicts import Phase
+from m3probe.schema.verdicts import PHASES, Phase
 
 _SHOWN = 4
 _ADVICE = (
@@ -64,17 +66,11 @@ def starved_findings(rec: Recording, launches: Sequence[Launch], *, trusted: boo
     starved = sorted((x for x in decode if x.starved), key=lambda x: (-(x.group.time_ns or 0), -x.group.count))
     if not starved:
         return
-    total = figures.kernel_time_ns(rec)
     time_ns = sum(x.group.time_ns or 0 for x in starved)
-    idle_ns = sum((x.group.time_ns or 0) * (1 - (x.workgroups or 0) / (x.units or 1)) for x in starved)
-    bound = (
-        Bound(0.0, time_ns / total, "kernel time of these GEMMs / kernel time of the recording") if time_ns else None
-    )
+    bound, words = _bound(rec, starved, time_ns) if time_ns else (None, "no kernel times")
     calls = sum(x.group.count for x in starved)
     claim = f"In decode {len(starved)} of {len(decode)} GEMM launches start fewer programs than the {starved[0].units} units"
-    if bound:
-        claim += f": {calls:,} calls, {bound.high:.1%} of kernel time"
-        claim += f" ({idle_ns / total:.1%} if idle units did their part)"
+    claim += f": {calls:,} calls, {words}"
     first = starved[0].group
     shown = "; ".join(x.text() for x in starved[:_SHOWN])
     more = f"; and {len(starved) - _SHOWN} more" if len(starved) > _SHOWN else ""
@@ -89,3 +85,18 @@ def starved_findings(rec: Recording, launches: Sequence[Launch], *, trusted: boo
         bound=bound,
         trusted=trusted,
     )
+
+
+def _bound(rec: Recording, starved: Sequence[Launch], time_ns: int) -> tuple[Bound | None, str]:
+    """At most all of their time, as a share of decode's step time (what the other findings are shares of)."""
+    times = step_times(rec)
+    steps = np.flatnonzero((rec.steps["phase"] == PHASES.index(Phase.DECODE)) & times.seen)
+    window_ns = int(times.window_ns[steps].sum())
+    kernels_ns = int(figures.step_kernel_time_ns(rec)[steps].sum())
+    if not window_ns or not kernels_ns:
+        return None, "no step times"
+    idle_ns = sum((x.group.time_ns or 0) * (1 - (x.workgroups or 0) / (x.units or 1)) for x in starved)
+    high = min(1.0, time_ns / window_ns)
+    words = f"{high:.1%} of decode step time, {time_ns / kernels_ns:.1%} of its kernel time"
+    words += f" ({idle_ns / kernels_ns:.1%} is what idle units would save if they did their part)"
+    return Bound(0.0, high, "kernel time of these GEMMs / decode step time (Amdahl: they take no time)"), words

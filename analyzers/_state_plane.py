@@ -7,9 +7,9 @@ from functools import lru_cache
 from math import prod
 
 import numpy as np
+
 from m3probe.analyzers._tally import Lines, View, alike, phase_of
 from m3probe.analyzers._tensors import Tensor, arguments, cache_dtype, shape_text
-
 from m3probe.model.report import PlaneRow
 from m3probe.model.tables import NONE, Array
 from m3probe.schema.verdicts import FAMILIES, Family

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from m3probe.analyzers import _figures as figures
 
+from m3probe.analyzers import _figures as figures
 from m3probe.model.recording import Recording
 from m3probe.model.tables import Array
 

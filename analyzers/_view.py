@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from m3probe.analyzers._steptime import StepTimes, step_times
 
+from m3probe.analyzers._steptime import StepTimes, step_times
 from m3probe.kernels.demangle import demangle
 from m3probe.kernels.grammar import classify, head_of
 from m3probe.model.executed import Executed, executed

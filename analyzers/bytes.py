@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+
 from m3probe.analyzers import _figures as figures
 from m3probe.analyzers._between import Copies, copies_between
 from m3probe.analyzers._comm_plane import comm_lines, inside_collectives
@@ -15,7 +16,6 @@ from m3probe.analyzers._compute_plane import compute_lines, direction, transfer_
 from m3probe.analyzers._places import unseen_launches
 from m3probe.analyzers._state_plane import INDEX, KV, State, state_plane
 from m3probe.analyzers._tally import View, view
-
 from m3probe.model.executed import executed
 from m3probe.model.findings import Bound, Evidence, Finding, evidence
 from m3probe.model.recording import Recording

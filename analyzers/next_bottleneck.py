@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+
 from m3probe.analyzers._basis import Basis, basis
 from m3probe.analyzers._view import View, percent, view
-
 from m3probe.model.findings import Bound, Finding, evidence
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, BottleneckSection, NextBottleneck

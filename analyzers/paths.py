@@ -7,10 +7,10 @@ verdict per (rank, phase); a step without a call makes its phase ``unproven``, a
 from __future__ import annotations
 
 import numpy as np
+
 from m3probe.analyzers._anchors import Calls, Names, calls_of, unnamed
 from m3probe.analyzers._places import Cell, cells, places
 from m3probe.analyzers._said import evidence_lines, fallback_lines, reasons_of
-
 from m3probe.fastpaths import fast_paths
 from m3probe.model.executed import executed
 from m3probe.model.findings import Finding, evidence

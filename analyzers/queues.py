@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+
 from m3probe.analyzers._steptime import StepTimes, step_times
 from m3probe.analyzers._view import in_phases, ms, percent
-
 from m3probe.model.findings import Finding, evidence
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, QueuesSection

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+
 from m3probe.analyzers._costs import RESPONSE_TOKENS, cost_findings, costs, drafts
 from m3probe.analyzers._coverage import coverage_findings, graph_coverage
 from m3probe.analyzers._layers import Layers, layers
 from m3probe.analyzers._relayout import relayout_findings
 from m3probe.analyzers._sparse_work import index_reuse_finding, shared_expert_finding
 from m3probe.analyzers._view import UNTIMED_SHARE, View, decode_tokens, in_phases, view
-
 from m3probe.model.findings import Finding, evidence
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, RepeatRow, RepeatsSection

@@ -8,7 +8,6 @@ from m3probe.analyzers._gemm_tiles import named_tile
 from m3probe.analyzers._layout import Layout, layout, model_match
 from m3probe.analyzers._shape_findings import layout_findings, moe_findings, opaque_findings
 from m3probe.analyzers._starved import Launch, starved_findings
-
 from m3probe.model import tiles
 from m3probe.model.executed import executed
 from m3probe.model.recording import Recording

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from m3probe.analyzers import _figures as figures
 from m3probe.analyzers._steptime import step_times
-
 from m3probe.hardware import identify
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, FamilyRow, PhaseRow, StepRow, Summary, SummarySection

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from m3probe.analyzers._checks import Check, checks
-
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, Reason, TrustRow, TrustSection
 from m3probe.model.tables import NONE

@@ -112,9 +112,10 @@ def analyze(args: argparse.Namespace) -> int:
 
         print(report_json(report))
     else:
-        from m3probe.present.text import report_text
+        from m3probe.present.text import report_text, wants_ascii
 
-        print(report_text(report, width=_width(), color=_color()))
+        plain = wants_ascii(sys.stdout.encoding)
+        print(report_text(report, width=_width(), color=_color(), ascii_only=plain))
     return 0
 
 

@@ -12,9 +12,9 @@ from m3probe.model.findings import Finding
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, ReadNote, Report
 from m3probe.plugs import Analyzer, Progress
-from m3probe.readers.open import no_progress, open_recording
 from m3probe.registry import Shelf
 from m3probe.schema.verdicts import Outcome
+from m3probe.sources import no_progress, open_recording
 
 ANALYZERS = Shelf("m3probe.analyzers", "ANALYZER", Analyzer)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from m3probe.model.recording import Recording
-from m3probe.readers.open import open_recording
+from m3probe.sources import open_recording
 
 
 def launch(ts: float, correlation: int, name: str = "hipLaunchKernel", **args: Any) -> dict[str, Any]:

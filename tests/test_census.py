@@ -17,8 +17,8 @@ from m3probe.kernels.census import CensusGraph, match_step
 from m3probe.model.executed import executed
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, PathsSection, TrustSection
-from m3probe.readers.open import open_recording
 from m3probe.schema.verdicts import Evidence
+from m3probe.sources import open_recording
 
 PAIRS = {"vllm_decode_full": (421, 1), "vllm_prefilldecode_piecewise": (361, 25)}
 """Folder -> (kernels captured, graphs), counted in the files with plain json (formats.md, m3.md H2)."""
@@ -82,7 +82,9 @@ def test_replays_without_kernels_are_counted_from_the_census_and_have_no_time(tm
     assert Counter(rec.strings[i] for i in ran.name.tolist()) == {"a": 2, "b": 4}
     assert ran.evidence is Evidence.CENSUS
     assert set(ran.dur_ns.tolist()) == {-1}
-    assert reasons(rec) == {"fewer_kernels_than_census": "fewer kernels than the census: 0 recorded, 6 captured x replayed"}
+    assert reasons(rec) == {
+        "fewer_kernels_than_census": "fewer kernels than the census: 0 recorded, 6 captured x replayed"
+    }
 
 
 def test_a_replay_that_lost_kernels_shows_both_numbers(tmp_path: Path) -> None:
@@ -144,9 +146,7 @@ def test_with_all_graph_kernels_removed_counts_and_shapes_stay(tmp_path: Path, n
         e["args"]["correlation"] for e in document["traceEvents"] if e.get("name") == "hipGraphLaunch" and "args" in e
     }
     document["traceEvents"] = [
-        e
-        for e in document["traceEvents"]
-        if not (e.get("cat") == "kernel" and e["args"]["correlation"] in replays)
+        e for e in document["traceEvents"] if not (e.get("cat") == "kernel" and e["args"]["correlation"] in replays)
     ]
     (tmp_path / "capture_traces").mkdir()
     capture = next((source / "capture_traces").glob("graph_capture*"))

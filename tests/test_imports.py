@@ -65,6 +65,7 @@ TABLE = {
     "present": row("model schema", "rich", "plotly msgspec"),
     "tui": row("model schema present", "textual rich"),
     "registry": row("plugs schema model"),
+    "sources": row("readers plugs registry model schema"),
     "rules": row("model schema kernels registry", "", "numpy"),
     "pipeline": row(EVERYTHING, "", "numpy"),
     "recipe": row(EVERYTHING),

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 from builders import kernel, recording
-from m3probe.analyzers import next_bottleneck, repeats, trust
 from steps import EXPERTS, FLASH, GEMM, MODEL, PERIOD_US, one_step, steps
 from tree import shared_or_skip
 
+from m3probe.analyzers import next_bottleneck, repeats, trust
 from m3probe.model.findings import Bound, Finding
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, BottleneckSection, NextBottleneck, Reason, TrustRow, TrustSection
-from m3probe.readers.open import open_recording
+from m3probe.sources import open_recording
 
 BUSY: dict[str, Any] = {"every_us": 31.0, "dur_us": 31.0}
 """32 kernels of 31 us fill 992 of each 1,000 us."""

@@ -348,6 +348,12 @@ def test_any_text_fits_and_is_harmless(foreign: str, width: int, ascii_only: boo
     assert all(char == "\n" or (char.isprintable() or ord(char) > 0xA0) for char in text)
 
 
+@pytest.mark.parametrize("width", range(30, 60))
+def test_a_figure_is_not_torn_from_its_unit(width: int) -> None:
+    judged = replace(finding(1), claim="12.5 % of 13.5 % of 14.5 % of 15.5 % of 16.5 % of 17.5 % of the step")
+    assert not re.search(r"^ *%", report_text(only(findings=(judged,)), width, color=False), re.MULTILINE)
+
+
 def test_wide_characters_take_two_cells() -> None:
     judged = replace(finding(1), claim="内核" * 60)
     text = report_text(only(findings=(judged,)), 60, color=False)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from builders import recording, step
-from m3probe.analyzers import _figures as figures
-from m3probe.analyzers import queues
 from steps import MODEL, one_step, steps
 from tree import shared_or_skip
 
+from m3probe.analyzers import _figures as figures
+from m3probe.analyzers import queues
 from m3probe.model.findings import Finding
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, QueuesSection
-from m3probe.readers.open import open_recording
+from m3probe.sources import open_recording
 
 QUEUES = {
     "admission",

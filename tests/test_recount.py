@@ -12,7 +12,7 @@ import pytest
 
 from m3probe import pipeline
 from m3probe.model.report import RepeatsSection, SummarySection, TrustSection
-from m3probe.readers.open import open_recording
+from m3probe.sources import open_recording
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 GRAPH = SAMPLES / "h200-m3-tp4rank-graph.pt.trace.json.gz"

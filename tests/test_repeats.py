@@ -11,12 +11,6 @@ from typing import Any
 
 import pytest
 from builders import kernel, recording, step
-from m3probe.analyzers import _figures as figures
-from m3probe.analyzers import repeats
-from m3probe.analyzers._layers import layers
-from m3probe.analyzers._relayout import is_layout_work
-from m3probe.analyzers._steptime import step_times
-from m3probe.analyzers._view import KernelName, view
 from steps import (
     ATTEND,
     DENSE,
@@ -32,12 +26,18 @@ from steps import (
 )
 from tree import shared_or_skip
 
+from m3probe.analyzers import _figures as figures
+from m3probe.analyzers import repeats
+from m3probe.analyzers._layers import layers
+from m3probe.analyzers._relayout import is_layout_work
+from m3probe.analyzers._steptime import step_times
+from m3probe.analyzers._view import KernelName, view
 from m3probe.kernels.demangle import demangle
 from m3probe.kernels.grammar import classify, head_of
 from m3probe.model.findings import Finding
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, Reason, RepeatRow, RepeatsSection, TrustRow, TrustSection
-from m3probe.readers.open import open_recording
+from m3probe.sources import open_recording
 
 GRAPH = "traces/h200-m3/h200-m3-tp4rank-graph.pt.trace.json.gz"
 EAGER = "traces/h200-m3/h200-m3-tp4rank-eager.pt.trace.json.gz"

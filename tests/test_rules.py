@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 from builders import kernel, launch, recording, step, write_trace
-from m3probe.analyzers.trust import ANALYZER as TRUST
 from tree import ROOT
 
+from m3probe.analyzers.trust import ANALYZER as TRUST
 from m3probe.model.judgement import Judgement, RuleResult
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, PathRow, PathsSection, Reason, TrustRow, TrustSection
 from m3probe.present.verdict_text import judgement_dict, judgement_text
-from m3probe.readers.open import open_recording
 from m3probe.rules import judge, load_rules
 from m3probe.rules._entry import Known
 from m3probe.rules._names import function_name, matching, nearest_name
 from m3probe.schema.verdicts import RuleOutcome
+from m3probe.sources import open_recording
 
 SHARED = Path(os.environ.get("M3PROBE_SHARED", ROOT.parent / "shared"))
 GRAPH = SHARED / "traces" / "h200-m3" / "h200-m3-tp4rank-graph.pt.trace.json.gz"

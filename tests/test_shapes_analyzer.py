@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 from builders import kernel, launch, op, recording, step, write_trace
-from m3probe.analyzers.shapes import judge
 from tree import shared_or_skip
 
+from m3probe.analyzers.shapes import judge
 from m3probe.model.findings import Finding
 from m3probe.model.m3_shapes import local_shapes
 from m3probe.model.model_config import minimax_m3
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, ModelMatch, Reason, ShapeRow, ShapesSection, TrustRow, TrustSection
-from m3probe.readers.open import open_recording
+from m3probe.sources import open_recording
 
 DECODE = "execute_context_0(0)_generation_8(8)"
 PREFILL = "execute_context_1(4000)_generation_0(0)"
@@ -209,11 +209,11 @@ def test_starved_names_the_worst_and_bounds_by_their_time(tmp_path: Path) -> Non
     events = linears([(1536, 6144), (6144, 6144)], grid=[4, 24, 1])
     events += call(300.0, 9, "aten::mm", mm(8, 200064, 6144), grid=[2, 66, 1])
     finding = answer(recording(tmp_path, events, **UNITS))[2]["shapes.starved.decode"]
-    # 2 of 3 kernels of 10 us each; 36 of 132 units idle for both
+    # 2 of 3 kernels of 10 us each, from 41 to 350 us after the step's start; 36 of 132 units idle for both
     assert "2 of 3 GEMM launches" in finding.claim
-    assert "66.7% of kernel time (18.2% if" in finding.claim
+    assert "6.5% of decode step time, 66.7% of its kernel time (18.2% is" in finding.claim
     assert finding.bound is not None
-    assert finding.bound.high == pytest.approx(20 / 30)
+    assert finding.bound.high == pytest.approx(20 / 309)
     assert finding.evidence[0].observed == "8x1536x6144: 96 of 132 (24 tiles); 8x6144x6144: 96 of 132"
     assert finding.trusted
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from m3probe.errors import UnreadableInput
 from m3probe.readers import chunks
 from m3probe.readers.events import to_ns
-from m3probe.readers.open import open_recording
 from m3probe.readers.stream import TraceStream
 from m3probe.schema.verdicts import Outcome
+from m3probe.sources import open_recording
 
 PYTHON = {"ph": "X", "cat": "python_function", "name": "a.py(1): f", "pid": 1, "tid": 1, "ts": 1.0, "dur": 2.0}
 
@@ -29,7 +29,7 @@ def events() -> list[dict[str, Any]]:
         found.append({**PYTHON, "ts": i + 0.25, "args": {"Python id": i, "Python parent id": None}})
         found.append(op(i + 0.5, 0.75, "aten::mm", [[2, 8], [8, 4]], ["float", "float"]))
         found.append(launch(i + 0.625, i + 1))
-        found.append(kernel(100.0 + i, 0.5, i + 1, "gemm}, {\"x\": 1" if i == 7 else f"k_{i % 3}"))
+        found.append(kernel(100.0 + i, 0.5, i + 1, 'gemm}, {"x": 1' if i == 7 else f"k_{i % 3}"))
     return found
 
 
@@ -212,3 +212,18 @@ def test_windows_are_arrays_of_whole_events(tmp_path: Path) -> None:
     found = [event for window in stream for event in window]
     assert len(found) + stream.python_functions == len(events())
     assert np.isfinite([float(e.ts) for e in found]).all()
+
+
+def test_grids_of_hip_ext_module_launches_are_divided_by_their_blocks(tmp_path: Path) -> None:
+    # MI300X: N = 201,088 in tiles of 448 columns is 449 workgroups of 256; kineto writes 114,944 work-items
+    path = tmp_path / "t.json"
+    grids = {"grid": [114944, 1, 1], "block": [256, 1, 1]}
+    rows = [
+        launch(0.0, 1, "hipExtModuleLaunchKernel"),
+        launch(0.5, 2, "hipLaunchKernel"),
+        kernel(1.0, 1.0, 1, "Cijk_A_MT448x32x64", **grids),
+        kernel(2.0, 1.0, 2, "triton", **grids),
+    ]
+    path.write_text(json.dumps({"traceEvents": rows}))
+    rec = open_recording([path])
+    assert [rec.dims[i] for i in rec.kernels["grid"].tolist()] == [(449, 1, 1), (114944, 1, 1)]

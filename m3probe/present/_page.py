@@ -50,6 +50,7 @@ _ASCII = str.maketrans(
     | dict.fromkeys("▌▋▊▉", "#")
 )
 _TOKENS = re.compile(r" +|[^ ]+")
+_UNIT = re.compile(r"(?<=\d) %")
 TIE = "\xa0"
 """A space that a line is not broken at; written as a plain space."""
 LEAST_WIDTH = 20
@@ -103,7 +104,8 @@ class Page:
 
     def say(self, *pieces: Piece | str, indent: int = 0, hang: int = 0) -> None:
         """Text wrapped at words; lines after the first are indented by ``hang`` more."""
-        whole = [(self.clean(p), "") if isinstance(p, str) else (self.clean(p[0]), p[1]) for p in pieces]
+        styled = ((p, "") if isinstance(p, str) else p for p in pieces)
+        whole = [(_UNIT.sub(TIE + "%", self.clean(text)), style) for text, style in styled]
         indent = min(indent, self.width // 3)
         hang = min(hang, self.width // 3)
         for number, line in enumerate(wrapped(whole, self.width - indent, hang, self.clean("…"))):

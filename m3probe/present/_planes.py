@@ -39,7 +39,7 @@ def _plane(page: Page, title: str, rows: tuple[PlaneRow, ...]) -> None:
     one = {row.evidence for row in rows} if len({row.evidence for row in rows}) == 1 else set()
     columns = (
         # evidence that all rows share is said in the heading, and its column left out
-        Column(f"{title} ({', '.join(one)})" if one else title, least=24, title=True),
+        Column(f"{title} ({', '.join(one)})" if one else title, least=26, title=True),
         number("count"),
         number(unit),
         number("ms"),

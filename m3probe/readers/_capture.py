@@ -14,6 +14,7 @@ from m3probe.model.tables import NONE, Array
 from m3probe.readers import _link, _steps
 from m3probe.readers._families import families
 from m3probe.readers._gather import Gather
+from m3probe.readers._grid import WORK_ITEM_CALLS, in_workgroups
 from m3probe.schema.verdicts import GRAPH_MODES
 
 
@@ -83,9 +84,15 @@ def _add(
             "dims": of_op["dims"],
             "types": of_op["types"],
             "strides": of_op["strides"],
-            "grid": column("launches", "grid")[launches],
+            "grid": _grid(gather, builder)[launches],
         },
     )
+
+
+def _grid(gather: Gather, builder: RecordingBuilder) -> Array:
+    calls = [builder.strings[i] if i >= 0 else "" for i in gather.column("launches", "name").tolist()]
+    work_items = np.array([name in WORK_ITEM_CALLS for name in calls], dtype=bool)
+    return in_workgroups(gather.column("launches", "grid"), gather.column("launches", "block"), work_items, builder)
 
 
 def _of(values: Array, rows: Array) -> Array:

@@ -135,7 +135,9 @@ class Gather:
         self._grid(part, events)
 
     def _grid(self, part: str, events: list[Event]) -> None:
-        self._ints(part, "grid", map(self._grids.__getitem__, [bytes(e.args.grid) for e in events]), len(events))
+        rows = self._grids.__getitem__
+        self._ints(part, "grid", map(rows, [bytes(e.args.grid) for e in events]), len(events))
+        self._ints(part, "block", map(rows, [bytes(e.args.block) for e in events]), len(events))
 
     def transfers(self, part: str, events: list[Event]) -> None:
         """Device columns and bytes moved."""

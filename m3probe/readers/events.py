@@ -36,6 +36,7 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     stream: int | str = -1
     payload_bytes: int | float | str = msgspec.field(default=-1, name="bytes")
     grid: msgspec.Raw = EMPTY_RAW
+    block: msgspec.Raw = EMPTY_RAW
     kernel: str = ""
     dims: msgspec.Raw = msgspec.field(default=EMPTY_RAW, name="Input Dims")
     dims_2021: msgspec.Raw = msgspec.field(default=EMPTY_RAW, name="Input dims")
@@ -138,6 +139,7 @@ def _lenient_args(args: dict[str, Any]) -> Args:
         stream=_id(args.get("stream")),
         payload_bytes=_int(args.get("bytes"), -1),
         grid=_raw(args.get("grid")),
+        block=_raw(args.get("block")),
         kernel=_text(args.get("kernel")),
         dims=_raw(args.get("Input Dims", args.get("Input dims"))),
         types=_raw(args.get("Input type")),

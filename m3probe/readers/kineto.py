@@ -16,6 +16,7 @@ from m3probe.plugs import Progress, Reader
 from m3probe.readers import _capture, _link, _steps
 from m3probe.readers._families import families
 from m3probe.readers._gather import Gather
+from m3probe.readers._grid import WORK_ITEM_CALLS, in_workgroups
 from m3probe.readers._notes import notes_of
 from m3probe.readers.stream import TraceStream
 from m3probe.schema.verdicts import GRAPH_MODES, PHASES, GraphMode
@@ -176,8 +177,9 @@ class _Rows:
         self.b = builder
         self.file = file
         self.offset = {table: builder.rows(table) for table in ("steps", "launches", "ops")}
-        texts = builder.strings.texts
-        self.call_kind = np.array([_link.call_kind(texts[i]) for i in self._names("launches")], dtype=np.int8)
+        calls = [builder.strings[i] if i >= 0 else "" for i in self._names("launches")]
+        self.call_kind = np.array([_link.call_kind(name) for name in calls], dtype=np.int8)
+        self.work_items = np.array([name in WORK_ITEM_CALLS for name in calls], dtype=bool)
 
     def add(self) -> None:
         call_start = self.g.column("launches", "start_ns")
@@ -231,7 +233,10 @@ class _Rows:
         op = np.where(columns["op"] >= 0, columns["op"] - self.offset["ops"], NONE)
         columns["family"] = families(where["name"], _take(self.g.column("ops", "name"), op, NONE), self.b)
         columns["timed"] = (where["start_ns"] != 0) & (where["dur_ns"] >= 0)
-        columns["grid"] = self.g.column("kernels", "grid")
+        work_items = _take(self.work_items, launch, 0).astype(bool)
+        columns["grid"] = in_workgroups(
+            self.g.column("kernels", "grid"), self.g.column("kernels", "block"), work_items, self.b
+        )
         self.b.add("kernels", {**where, **columns})
         return launch
 

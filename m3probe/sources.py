@@ -8,7 +8,7 @@ from pathlib import Path
 from m3probe.errors import UnreadableInput
 from m3probe.model.recording import Note, Recording, RecordingBuilder
 from m3probe.plugs import Progress, Reader
-from m3probe.readers._census_link import with_census
+from m3probe.readers.census_link import with_census
 from m3probe.readers.chunks import Chunks
 from m3probe.registry import Shelf
 
