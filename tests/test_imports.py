@@ -44,7 +44,7 @@ def row(rooms: str = "", at_import: str = "", inside: str = "") -> Row:
 
 EVERYTHING = (
     "analyzers attach collectors errors fastpaths gates hardware kernels model pipeline plugs present readers recipe "
-    "registry rules schema tui"
+    "registry rules schema sources tui"
 )
 # The row of a room is its folder's name; a module of m3probe/ itself has its own. `errors` and the version are for all.
 TABLE = {

@@ -102,7 +102,7 @@ def test_each_phase_has_its_own_verdict(tmp_path: Path) -> None:
 
 
 def test_empty_steps_are_not_asked_for_any_path(tmp_path: Path) -> None:
-    events = eager(100, 10, [TRITON]) + [step(200, 90, "execute_context_0(0)_generation_0(0)")]
+    events = [*eager(100, 10, [TRITON]), step(200, 90, "execute_context_0(0)_generation_0(0)")]
     row = rows_of(recording(tmp_path, events))["sparse_attention"]
     assert (row.verdict, row.counts["steps"]) == ("executed", 1)
 

@@ -416,9 +416,9 @@ def test_step_windows_equal_a_count_step_by_step(trace: str) -> None:
     last = max(e for (_, e), o in zip(spans, owner, strict=True) if o == max(first))
     edges = [first[s] for s in sorted(first)] + [last]
     assert [i for i, seen in enumerate(times.seen) if seen] == sorted(first)
-    for step, low, high in zip(sorted(first), edges, edges[1:], strict=False):
-        assert times.window_ns[step] == high - low
-        assert times.busy_ns[step] == covered(spans, low, high)
+    for row, low, high in zip(sorted(first), edges, edges[1:], strict=False):
+        assert times.window_ns[row] == high - low
+        assert times.busy_ns[row] == covered(spans, low, high)
 
 
 def test_device_time_after_the_work_of_a_step_is_its_tail(tmp_path: Path) -> None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
+from m3probe.present._page import middle_cut
 from m3probe.present.escape import safe
 
 _LISTED = 12
 """Entries of a long list that are shown; --json has them all."""
 
 
-def inspect_text(
-    kind: str, outcome: str, facts: Mapping[str, Any], warnings: Sequence[str], *, width: int = 100
-) -> str:
+def inspect_text(kind: str, outcome: str, facts: Mapping[str, Any], warnings: Sequence[str], *, width: int = 100) -> str:
     """Warnings first, then every fact on its own line.
 
     Args:
@@ -32,8 +32,34 @@ def inspect_text(
 
 def _fact(key: str, value: Any, pad: int, width: int) -> list[str]:
     head = f"{safe(key):<{pad}}  "
-    shown = safe(_value(key, value))
-    return textwrap.wrap(shown, width, initial_indent=head, subsequent_indent=" " * len(head)) or [head.rstrip()]
+    room = max(width - len(head), 20)
+    if key == "names" or key == "demangled":
+        shown = _names(value, room)
+    elif key == "step_list":
+        shown = _steps(value)
+    else:
+        shown = textwrap.wrap(safe(_value(key, value)), room) or [""]
+    return [(head if i == 0 else " " * len(head)) + line for i, line in enumerate(shown)]
+
+
+def _names(value: Any, room: int) -> list[str]:
+    """One name per line, its middle cut where it is too long."""
+    texts = [f"{k} = {v}" for k, v in value.items()] if isinstance(value, Mapping) else list(value)
+    lines = [middle_cut(safe(text), room) for text in texts[:_LISTED]]
+    more = len(texts) - _LISTED
+    return [*lines, f"and {more:,} more in --json"] if more > 0 else lines or ["none"]
+
+
+def _steps(value: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Runs of equal steps: ``9 x decode, 8 rows, 8 requests``."""
+    said = [f"{s['phase']}, {_or_unknown(s['rows'])} rows, {_or_unknown(s['requests'])} requests" for s in value]
+    runs = [(len(list(group)), text) for text, group in groupby(said)]
+    lines = [f"{count:,} x {text}" for count, text in runs[:_LISTED]]
+    return [*lines, f"and {len(runs) - _LISTED:,} more runs in --json"] if len(runs) > _LISTED else lines
+
+
+def _or_unknown(value: int | None) -> str:
+    return "unknown" if value is None else f"{value:,}"
 
 
 def _value(key: str, value: Any) -> str:
