@@ -15,7 +15,7 @@ from m3probe.fastpaths import fast_paths
 from m3probe.model.executed import executed
 from m3probe.model.findings import Finding, evidence
 from m3probe.model.recording import Recording
-from m3probe.model.report import Answer, PathRow, PathsSection, TrustSection
+from m3probe.model.report import Answer, PathCell, PathRow, PathsSection, TrustSection
 from m3probe.plugs import Analyzer
 from m3probe.schema.paths import FastPath
 from m3probe.schema.verdicts import PathVerdict, Phase
@@ -66,9 +66,14 @@ def _by_phase(seen: list[Cell]) -> dict[Phase, PathVerdict]:
     return found
 
 
+def _decisive(path: FastPath, by_phase: dict[Phase, PathVerdict]) -> list[Phase]:
+    """The phases that decide, or all when none of those was recorded."""
+    return [phase for phase in by_phase if phase in path.decided_by] or list(by_phase)
+
+
 def _rolled_up(path: FastPath, by_phase: dict[Phase, PathVerdict]) -> PathVerdict:
-    """The worst verdict of the phases that decide, or of all when none of those was recorded."""
-    deciding = [v for phase, v in by_phase.items() if phase in path.decided_by] or list(by_phase.values())
+    """The worst verdict of the phases that decide."""
+    deciding = [by_phase[phase] for phase in _decisive(path, by_phase)]
     proven = bool(deciding) and all(v is PathVerdict.EXECUTED for v in deciding)
     return PathVerdict.EXECUTED if proven else PathVerdict.UNPROVEN
 
@@ -104,6 +109,7 @@ def _row(
 ) -> PathRow:
     by_phase = _by_phase(seen)
     verdict = _rolled_up(path, by_phase)
+    decisive = _decisive(path, by_phase)
     ran = [c for c in calls if c.per_place.any()]
     rests_on = [c.variant for c in ran] if ran else list(path.variants)
     return PathRow(
@@ -118,6 +124,21 @@ def _row(
         evidence=(*evidence_lines(rec, ran, seen), *fallback_lines(path, ran, vendor)),
         names_from_source=any(v.names_from_source for v in rests_on),
         by_phase={str(phase): str(v) for phase, v in by_phase.items()},
+        cells=tuple(_cell(rec, cell, ran, decides=cell.phase in decisive) for cell in seen),
+    )
+
+
+def _cell(rec: Recording, cell: Cell, ran: list[Calls], *, decides: bool) -> PathCell:
+    here = {c.variant.name: int(c.per_place[cell.at].sum()) for c in ran}
+    return PathCell(
+        rank=rec.files[cell.file].rank,
+        phase=str(cell.phase),
+        verdict=str(cell.verdict),
+        variant=" + ".join(name for name, calls in here.items() if calls),
+        steps=cell.steps,
+        executed=len(cell.ran),
+        calls=sum(here.values()),
+        decides=decides,
     )
 
 

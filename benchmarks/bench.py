@@ -43,6 +43,7 @@ LIMITS = {0: (0.7, None), 100: (1.6, 200.0), 1000: (10.0, 600.0)}
 """Size in MB (0: the small one) -> CPU seconds and MiB that m3probe may use: the design's, set before it was written."""
 QUESTIONS = ("trust", "summary", "shapes", "repeats", "bytes", "paths", "queues")
 TOOLS = ("m3probe", "orjson", "orjson, gc off", "HTA")
+NOT_RUN = "not run"
 Load = tuple[float, float, float]
 MARKS = ("<!-- measured by bench.py -->", "<!-- end of measured -->")
 
@@ -97,11 +98,11 @@ print(json.dumps(found))
 
 @dataclass
 class Runs:
-    """What one tool used on one input: a figure per run, or why there is none."""
+    """What one tool used on one input, a figure per run; ``failed`` says why none is shown, and one failure stays."""
 
     cpu_s: list[float] = field(default_factory=list)
     rss_mib: list[float] = field(default_factory=list)
-    failed: str = "not run"
+    failed: str = NOT_RUN
     said: str = ""
 
 
@@ -136,10 +137,12 @@ def measure(argv: Sequence[str], work: Path, runs: Runs) -> None:
         err.seek(0)
         runs.said = out.read(100).strip()
         last = (err.read().strip().splitlines() or [""])[-1]
-    runs.failed = "" if child.returncode == 0 else f"failed (exit {child.returncode}: {last[:80]})"
-    if not runs.failed:
-        runs.cpu_s.append(used.ru_utime + used.ru_stime)
-        runs.rss_mib.append(used.ru_maxrss / 1024)
+    if child.returncode != 0:
+        runs.failed = f"failed (exit {child.returncode}: {last[:80]})"
+    elif runs.failed == NOT_RUN:
+        runs.failed = ""
+    runs.cpu_s.append(used.ru_utime + used.ru_stime)
+    runs.rss_mib.append(used.ru_maxrss / 1024)
 
 
 def answer(*argv: str) -> Any:
@@ -253,8 +256,10 @@ def cell(runs: Runs, values: list[float], digits: int) -> str:
     return f"{mid} ({low}-{high})"
 
 
-def ratio(over: list[float], under: list[float]) -> str:
-    return f"{statistics.median(over) / statistics.median(under):.2g}" if over and under else "-"
+def ratio(over: Runs, under: Runs, of: Callable[[Runs], list[float]]) -> str:
+    if over.failed or under.failed:
+        return "-"
+    return f"{statistics.median(of(over)) / statistics.median(of(under)):.2g}"
 
 
 def figures(done: Sequence[Row]) -> str:
@@ -265,7 +270,7 @@ def figures(done: Sequence[Row]) -> str:
         for unit, digits, limit in (("CPU s", 2, row.limits[0]), ("peak RSS MiB", 0, row.limits[1])):
             of: Callable[[Runs], list[float]] = (lambda r: r.cpu_s) if unit == "CPU s" else (lambda r: r.rss_mib)
             cells = [cell(runs, of(runs), digits) for runs in row.tools.values()]
-            ratios = [ratio(of(ours), of(gc_on)), ratio(of(ours), of(gc_off)), ratio(of(hta), of(ours))]
+            ratios = [ratio(ours, gc_on, of), ratio(ours, gc_off, of), ratio(hta, ours, of)]
             body.append([row.title, unit, "" if limit is None else f"{limit:g}", *cells, *ratios])
     return table(head, body)
 
@@ -295,7 +300,7 @@ def setting(args: argparse.Namespace, before: Load, done: Sequence[Row]) -> str:
     own_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
     def listed(versions: dict[str, str]) -> str:
-        return ", ".join(f"{name} {version}" for name, version in versions.items()) or "not run"
+        return ", ".join(f"{name} {version}" for name, version in versions.items()) or NOT_RUN
 
     return "\n".join(
         [
@@ -321,10 +326,11 @@ def _load(load: Load) -> str:
 def main() -> None:
     args = parser().parse_args()
     before = os.getloadavg()
-    args.work.mkdir(parents=True, exist_ok=True)
+    work = args.work.resolve()  # HTA's folders hold links
+    work.mkdir(parents=True, exist_ok=True)
     done = []
-    for row in rows(args.base, args.sizes, args.work):
-        run(row, args.work, args.peers, args.runs)
+    for row in rows(args.base.resolve(), args.sizes, work):
+        run(row, work, args.peers, args.runs)
         done.append(row)
     head = ["kernel time in a family", "kernels", "ms", "classified %", "right %", "right, first word %", "`other` %"]
     parts = [figures(done), answers(done), table(head, list(classified()))]

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tree import ROOT
 from m3probe.analyzers.trust import ANALYZER as TRUST
 from m3probe.model.judgement import Judgement, RuleResult
 from m3probe.model.recording import Recording
-from m3probe.model.report import Answer, PathRow, PathsSection, Reason, TrustRow, TrustSection
+from m3probe.model.report import Answer, PathCell, PathRow, PathsSection, Reason, TrustRow, TrustSection
 from m3probe.present.verdict_text import judgement_dict, judgement_text
 from m3probe.rules import judge, load_rules
 from m3probe.rules._entry import Known
@@ -389,7 +390,12 @@ def path_row(verdict: str, variant: str = "FULL", **by_phase: str) -> PathRow:
         evidence=("a proof",),
         names_from_source=False,
         by_phase=by_phase,
+        cells=cells(variant, **by_phase) if by_phase else cells(variant, decode=verdict),
     )
+
+
+def cells(variant: str, rank: int = 0, **by_phase: str) -> tuple[PathCell, ...]:
+    return tuple(PathCell(rank, phase, verdict, variant, 8, 7, 7, decides=True) for phase, verdict in by_phase.items())
 
 
 PATH = 'path = "graph_replay"\nverdict = "executed"\n'
@@ -434,7 +440,7 @@ def test_path_verdict_that_went_wrong_is_not_hidden_by_another_row(tmp_path: Pat
 def test_path_shows_counts_of_its_phase(tmp_path: Path) -> None:
     rec = served(tmp_path, (DECODE, [ATTEND]))
     found = result(tmp_path, rec, PATH + 'phase = "decode"', COMPLETE, [path_row("x", decode="executed")])
-    assert found.observed == "executed as FULL; calls 7"
+    assert found.observed == "executed as FULL; steps 8, executed 7, calls 7"
     assert result(tmp_path, rec, PATH, COMPLETE, [path_row("executed")]).observed == "executed as FULL; calls 9"
 
 
@@ -442,7 +448,26 @@ def test_path_rule_misses_the_rank_that_wrote_no_trace(tmp_path: Path) -> None:
     rec = folder(tmp_path, {0: [(DECODE, [ATTEND])], 1: [(DECODE, [ATTEND])]})
     assert outcome(tmp_path, rec, PATH, ONE_GONE, [path_row("executed")]) == "inconclusive"
     assert outcome(tmp_path, rec, PATH, ONE_GONE, [path_row("missed")]) == "failed"
-    assert outcome(tmp_path, rec, f"{PATH}rank = 0", ONE_GONE, [path_row("executed")]) == "inconclusive"
+    # rank 0 is there and speaks for itself
+    assert outcome(tmp_path, rec, f"{PATH}rank = 0", ONE_GONE, [path_row("executed")]) == "holds"
+
+
+def test_path_rule_looks_at_its_rank_and_phase_alone(tmp_path: Path) -> None:
+    rec = folder(tmp_path, {0: [(DECODE, [ATTEND])], 1: [(DECODE, [ATTEND])]})
+    row = path_row("missed", "FULL + PIECEWISE")
+    both = (*cells("FULL", 0, decode="executed"), *cells("PIECEWISE", 1, decode="missed", prefill="executed"))
+    row = replace(row, cells=both)
+    for rule, expected in (
+        ("rank = 0", "holds"),
+        ('rank = 0\nvariant = "FULL"', "holds"),
+        ('rank = 0\nvariant = "PIECEWISE"', "failed"),
+        ("rank = 1", "failed"),
+        ('rank = 1\nphase = "prefill"\nvariant = "PIECEWISE"', "holds"),
+        ('phase = "decode"', "failed"),
+        ('phase = "prefill"', "holds"),
+        ('rank = 0\nphase = "prefill"', "inconclusive"),
+    ):
+        assert outcome(tmp_path, rec, PATH + rule, COMPLETE, [row]) == expected, rule
 
 
 # --- exit status ---------------------------------------------------------------------------------------------

@@ -223,6 +223,20 @@ class BytesSection:
 
 
 @dataclass(frozen=True, slots=True)
+class PathCell:
+    """One path on one rank in one phase; ``decides``: this phase's verdict counts for the whole row."""
+
+    rank: int | None
+    phase: str
+    verdict: str
+    variant: str
+    steps: int
+    executed: int
+    calls: int
+    decides: bool
+
+
+@dataclass(frozen=True, slots=True)
 class PathRow:
     """One fast path (or one of its variants): verdict, counts and evidence."""
 
@@ -237,6 +251,7 @@ class PathRow:
     evidence: tuple[str, ...]
     names_from_source: bool
     by_phase: Mapping[str, str] = field(default_factory=dict)
+    cells: tuple[PathCell, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,9 @@ _LISTED = 12
 """Entries of a long list that are shown; --json has them all."""
 
 
-def inspect_text(kind: str, outcome: str, facts: Mapping[str, Any], warnings: Sequence[str], *, width: int = 100) -> str:
+def inspect_text(
+    kind: str, outcome: str, facts: Mapping[str, Any], warnings: Sequence[str], *, width: int = 100
+) -> str:
     """Warnings first, then every fact on its own line.
 
     Args:
@@ -33,7 +35,7 @@ def inspect_text(kind: str, outcome: str, facts: Mapping[str, Any], warnings: Se
 def _fact(key: str, value: Any, pad: int, width: int) -> list[str]:
     head = f"{safe(key):<{pad}}  "
     room = max(width - len(head), 20)
-    if key == "names" or key == "demangled":
+    if key in {"names", "demangled"}:
         shown = _names(value, room)
     elif key == "step_list":
         shown = _steps(value)

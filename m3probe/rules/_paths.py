@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from m3probe.model.findings import Evidence
 from m3probe.model.judgement import RuleResult
 from m3probe.model.report import PathRow
@@ -25,55 +27,65 @@ _ORDER = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What the path did where the rule looks."""
+
+    verdict: PathVerdict
+    variant: str
+    counts: tuple[tuple[str, int], ...]
+
+
 def judge_path(rule: Rule, view: View) -> RuleResult:
-    """Compare the path's verdict (of the rule's phase, where it names one) with the wanted one."""
+    """Compare the path's verdict (of the rule's phase and rank, where it names one) with the wanted one."""
     if view.paths is None:
         return _result(rule, RuleOutcome.INCONCLUSIVE, "nothing", why="the fast paths were not analyzed")
-    if rule.rank is not None and len(view.units) > 1:
-        why = "path verdicts are rolled up over the ranks; give the trace of this rank alone"
-        return _result(rule, RuleOutcome.INCONCLUSIVE, "nothing", why=why)
     rows = [row for row in view.paths.paths if row.id == rule.name]
     if not rows:
         return _result(rule, RuleOutcome.INCONCLUSIVE, "nothing", why="the analysis says nothing about this path")
-    given = [(_verdict(row, rule), row) for row in rows]
-    known = [(PathVerdict(verdict), row) for verdict, row in given if verdict]
-    if not known:
-        why = f"no evidence about this path in a {rule.phase} step"
+    found = [(scope, row) for row in rows if (scope := _scope(row, rule)) is not None]
+    if not found:
+        place = f"a {rule.phase} step" if rule.phase else "a step"
+        whose = "" if rule.rank is None else f" of rank {rule.rank}"
+        why = f"no evidence about this path in {place}{whose}"
         return _result(rule, RuleOutcome.INCONCLUSIVE, "nothing", why=why)
-    verdict, row = min(known, key=lambda item: _ORDER.index(item[0]))
-    return _compared(rule, verdict, row)
+    scope, row = min(found, key=lambda item: _ORDER.index(item[0].verdict))
+    return _compared(rule, scope, row)
 
 
-def _verdict(row: PathRow, rule: Rule) -> str | None:
-    return row.verdict if rule.phase is None else row.by_phase.get(str(rule.phase))
+def _scope(row: PathRow, rule: Rule) -> _Scope | None:
+    """The whole row, or its cells of one phase and rank: the worst verdict and every variant that ran there."""
+    if rule.phase is None and rule.rank is None:
+        whole = tuple((word, number) for word, number in row.counts.items() if "." not in word)
+        return _Scope(PathVerdict(row.verdict), row.variant, whole)
+    cells = [c for c in row.cells if rule.phase in (None, c.phase) and rule.rank in (None, c.rank)]
+    if rule.phase is None:
+        cells = [c for c in cells if c.decides] or cells
+    if not cells:
+        return None
+    verdicts = {PathVerdict(c.verdict) for c in cells}
+    worst = PathVerdict.UNPROVEN if PathVerdict.UNPROVEN in verdicts else min(verdicts, key=_ORDER.index)
+    variants = dict.fromkeys(name for c in cells for name in c.variant.split(VARIANTS_JOINED_BY) if name)
+    counts = tuple((word, sum(getattr(c, word) for c in cells)) for word in ("steps", "executed", "calls"))
+    return _Scope(worst, VARIANTS_JOINED_BY.join(variants), counts)
 
 
-def _compared(rule: Rule, verdict: PathVerdict, row: PathRow) -> RuleResult:
-    variant = f" as {row.variant}" if row.variant else ""
-    counts = ", ".join(f"{word} {number:,}" for word, number in _counts(rule, row))
-    observed = f"{verdict}{variant}" + (f"; {counts}" if counts else "")
-    if verdict is PathVerdict.UNPROVEN:
+def _compared(rule: Rule, scope: _Scope, row: PathRow) -> RuleResult:
+    variant = f" as {scope.variant}" if scope.variant else ""
+    counts = ", ".join(f"{word} {number:,}" for word, number in scope.counts)
+    observed = f"{scope.verdict}{variant}" + (f"; {counts}" if counts else "")
+    if scope.verdict is PathVerdict.UNPROVEN:
         why = "; ".join(row.reasons) or "the evidence neither shows the path nor its fallback"
         return _result(rule, RuleOutcome.INCONCLUSIVE, observed, why, row)
-    if verdict != rule.verdict:
+    if scope.verdict != rule.verdict:
         return _result(rule, RuleOutcome.FAILED, observed, "", row)
-    ran = row.variant.split(VARIANTS_JOINED_BY)
+    ran = scope.variant.split(VARIANTS_JOINED_BY)
     if not rule.variant or ran == [rule.variant]:
         return _result(rule, RuleOutcome.HOLDS, observed, "", row)
     if rule.variant in ran:
-        why = "several variants ran, and the verdict does not say where each did: name the kernel instead"
+        why = "several variants ran here: name the phase, or the kernel instead"
         return _result(rule, RuleOutcome.INCONCLUSIVE, observed, why, row)
     return _result(rule, RuleOutcome.FAILED, observed, "", row)
-
-
-def _counts(rule: Rule, row: PathRow) -> list[tuple[str, int]]:
-    """The counts of the rule's phase (``decode.calls``), or those of the whole recording."""
-    prefix = f"{rule.phase}." if rule.phase else ""
-    return [
-        (word.removeprefix(prefix), number)
-        for word, number in row.counts.items()
-        if word.startswith(prefix) and "." not in word.removeprefix(prefix)
-    ]
 
 
 def _result(rule: Rule, outcome: RuleOutcome, observed: str, why: str = "", row: PathRow | None = None) -> RuleResult:
