@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +32,8 @@ _EXITS = """exit status:
 
 def main() -> int:
     """Run one verb of ``sys.argv`` and return its exit status."""
+    # OpenBLAS starts its threads when numpy is imported and nothing here multiplies matrices: 0.15 -> 0.07 CPU s
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that is not UTF-8 shows "?", not a traceback
@@ -187,8 +190,6 @@ def _width() -> int:
 
 
 def _color() -> bool:
-    import os
-
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
