@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from m3probe.analyzers._places import GRAPH_LAUNCH, Places, unseen_launches
+from m3probe.analyzers._places import Places
 from m3probe.kernels.demangle import demangle
 from m3probe.model.executed import Executed
 from m3probe.model.recording import Recording
@@ -86,7 +86,7 @@ def _kernel_calls(variant: Variant, names: Names, where: Places) -> Calls:
 
 def _graph_launches(rec: Recording, path: FastPath, where: Places) -> list[Calls]:
     launches = rec.launches
-    rows = np.flatnonzero((launches["kind"] == GRAPH_LAUNCH) & ~unseen_launches(rec))
+    rows = np.flatnonzero(rec.graph_launches & ~rec.unseen_replays)
     place = where.of(launches["step"][rows], launches["file"][rows])
     mode = np.full(len(where) + 1, NONE)  # the last entry answers for -1, outside of all places
     mode[: len(rec.steps)] = rec.steps["graph_mode"]

@@ -17,7 +17,6 @@ from m3probe.analyzers import _figures as figures
 from m3probe.model.recording import Recording
 from m3probe.model.tables import NONE, Array
 
-GRAPH_LAUNCH = 2
 LOST_TIME_SHARE = 0.01
 """Above this share of kernels without a usable time, trust is degraded (design: Trust)."""
 
@@ -106,9 +105,9 @@ def _missing_ranks(rec: Recording) -> Iterator[Check]:
 
 def _graph_launches(rec: Recording) -> Iterator[Check]:
     launches = rec.launches
-    graph = launches["kind"] == GRAPH_LAUNCH
+    graph = rec.graph_launches
     matched = graph & (launches["graph"] != NONE)
-    bare = int((graph & ~matched & (launches["kernels"] == 0)).sum())
+    bare = int(rec.unseen_replays.sum())
     if bare:
         text = (
             f"graph launches without kernels: {bare:,} of {int(graph.sum()):,} (profiler loss likely; "
@@ -125,7 +124,7 @@ def _graph_launches(rec: Recording) -> Iterator[Check]:
 
 def _unequal_replays(rec: Recording) -> Iterator[Check]:
     launches = rec.launches
-    rows = np.flatnonzero((launches["kind"] == GRAPH_LAUNCH) & (launches["kernels"] > 0))
+    rows = np.flatnonzero(rec.graph_launches & (launches["kernels"] > 0))
     if len(rows) < 2:
         return
     if not len(rec.steps):
@@ -163,7 +162,7 @@ def _contents(rec: Recording) -> list[tuple[int, int]]:
 def _places(rec: Recording) -> dict[int, tuple[int, ...]]:
     """{graph launch row: (file, rows, requests, graph launches of its step, position in it)}."""
     launches, steps = rec.launches, rec.steps
-    rows = np.flatnonzero((launches["kind"] == GRAPH_LAUNCH) & (launches["step"] != NONE))
+    rows = np.flatnonzero(rec.graph_launches & (launches["step"] != NONE))
     rows = rows[np.argsort(launches["start_ns"][rows], kind="stable")]
     seen: Counter[int] = Counter()
     places: dict[int, tuple[int, ...]] = {}

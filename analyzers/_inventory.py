@@ -62,7 +62,7 @@ def _counts(rec: Recording) -> Facts:
 def _launches(rec: Recording) -> Facts:
     launches, kernels = rec.launches, rec.kernels
     is_launch = launches["kind"] > 0
-    is_graph = launches["kind"] == 2
+    is_graph = rec.graph_launches
     facts: Facts = {
         "launches": int(is_launch.sum()),
         "graph_launches": int(is_graph.sum()),

@@ -10,7 +10,6 @@ from m3probe.model.recording import Recording
 from m3probe.model.tables import NONE, Array
 from m3probe.schema.verdicts import PHASES, PathVerdict, Phase
 
-GRAPH_LAUNCH = 2
 _LEFT_OUT = (Phase.EMPTY, Phase.WARMUP, Phase.CAPTURE, Phase.DUMMY)
 """Steps that compute no tokens of a request: a path missing in them means nothing."""
 
@@ -93,7 +92,7 @@ class Cell:
 
 def cells(rec: Recording, where: Places, calls: Array) -> list[Cell]:
     """All cells of a path, from its calls per place (int64 [places])."""
-    bare = np.flatnonzero(unseen_launches(rec))
+    bare = np.flatnonzero(rec.unseen_replays)
     unseen = where.count(where.of(rec.launches["step"][bare], rec.launches["file"][bare]))
     return [
         Cell(
@@ -107,10 +106,3 @@ def cells(rec: Recording, where: Places, calls: Array) -> list[Cell]:
         )
         for file, phase, at in where.groups()
     ]
-
-
-def unseen_launches(rec: Recording) -> Array:
-    """Mask over launches: graph launches with no kernel record and no census, so that nothing tells what ran."""
-    launches = rec.launches
-    unseen: Array = (launches["kind"] == GRAPH_LAUNCH) & (launches["kernels"] == 0) & (launches["graph"] == NONE)
-    return unseen

@@ -88,7 +88,7 @@ def in_phases(rec: Recording, *phases: Phase) -> Array:
 def _bare(rec: Recording) -> Array:
     """Steps with a graph launch of which nothing is known: what ran in it is unproven."""
     launches = rec.launches
-    bare = (launches["kind"] == 2) & (launches["kernels"] == 0) & (launches["graph"] == NONE) & (launches["step"] >= 0)
+    bare = rec.unseen_replays & (launches["step"] != NONE)
     found = np.zeros(len(rec.steps), dtype=bool)
     found[launches["step"][bare]] = True
     return found
@@ -98,8 +98,7 @@ def _trust(so_far: Answer) -> tuple[bool, tuple[str, ...]]:
     section = so_far.section(TrustSection)
     if section is None:
         return True, ()
-    hiding = tuple(reason.text for reason in section.trust.reasons if reason.hides_kernels)
-    return not hiding and section.trust.verdict != Trust.UNUSABLE, hiding
+    return not so_far.hiding and section.trust.verdict != Trust.UNUSABLE, so_far.hiding
 
 
 @dataclass(frozen=True, slots=True)

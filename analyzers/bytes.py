@@ -13,13 +13,12 @@ from m3probe.analyzers import _figures as figures
 from m3probe.analyzers._between import Copies, copies_between
 from m3probe.analyzers._comm_plane import comm_lines, inside_collectives
 from m3probe.analyzers._compute_plane import compute_lines, direction, transfer_lines
-from m3probe.analyzers._places import unseen_launches
 from m3probe.analyzers._state_plane import INDEX, KV, State, state_plane
 from m3probe.analyzers._tally import View, view
 from m3probe.model.executed import executed
 from m3probe.model.findings import Bound, Evidence, Finding, evidence
 from m3probe.model.recording import Recording
-from m3probe.model.report import Answer, BytePlanes, BytesSection, PlaneRow, TrustSection
+from m3probe.model.report import Answer, BytePlanes, BytesSection, PlaneRow
 from m3probe.model.tables import Array
 from m3probe.plugs import Analyzer
 from m3probe.schema.verdicts import FAMILIES, PHASES, Family, Phase
@@ -41,8 +40,7 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
         comm=(*comm, *copied),
         not_provable=tuple(_not_provable(seen, state, compute, comm, between)),
     )
-    trust = so_far.section(TrustSection)
-    trusted = not any(r.hides_kernels for r in trust.trust.reasons) if trust else True
+    trusted = not so_far.hiding
     found = [*_written(seen, state, trusted=trusted), *_comm_copies(rec, in_comm, comm, trusted=trusted)]
     found += _between(seen, between, state, trusted=trusted)
     return Answer((BytesSection(planes),), tuple(found))
@@ -59,7 +57,7 @@ def _not_provable(
     seen: View, state: State, compute: tuple[PlaneRow, ...], comm: tuple[PlaneRow, ...], between: Copies
 ) -> Iterator[str]:
     """What this input cannot show, each with its reason."""
-    unseen = int(unseen_launches(seen.rec).sum())
+    unseen = int(seen.rec.unseen_replays.sum())
     if unseen:
         yield f"all bytes of {unseen:,} graph launches: no kernel records and no census"
     yield from state.untold

@@ -15,7 +15,7 @@ from m3probe.fastpaths import fast_paths
 from m3probe.model.executed import executed
 from m3probe.model.findings import Finding, evidence
 from m3probe.model.recording import Recording
-from m3probe.model.report import Answer, PathCell, PathRow, PathsSection, TrustSection
+from m3probe.model.report import Answer, PathCell, PathRow, PathsSection
 from m3probe.plugs import Analyzer
 from m3probe.schema.paths import FastPath
 from m3probe.schema.verdicts import PathVerdict, Phase
@@ -27,7 +27,7 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
     """One row and one finding per fast path."""
     names = Names(rec, executed(rec))
     where = places(rec)
-    hides = _hiding(so_far)
+    hides = so_far.hiding
     vendor = _vendor(rec)
     rows, findings = [], []
     for name, path in fast_paths().items():
@@ -40,11 +40,6 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
 
 
 ANALYZER = Analyzer(title="Did each fast path run, and as what?", order=50, judge=judge)
-
-
-def _hiding(so_far: Answer) -> tuple[str, ...]:
-    trust = so_far.section(TrustSection)
-    return tuple(r.text for r in trust.trust.reasons if r.hides_kernels) if trust else ()
 
 
 def _vendor(rec: Recording) -> str:

@@ -11,7 +11,7 @@ from m3probe.analyzers._starved import Launch, starved_findings
 from m3probe.model import tiles
 from m3probe.model.executed import executed
 from m3probe.model.recording import Recording
-from m3probe.model.report import Answer, ShapeRow, ShapesSection, TrustSection
+from m3probe.model.report import Answer, ShapeRow, ShapesSection
 from m3probe.plugs import Analyzer
 from m3probe.schema.verdicts import PHASES
 
@@ -29,13 +29,11 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
     rows = [_row(launch, model) for launch in launches]
     rows.sort(key=lambda row: (PHASES.index(row.phase), row.op, row.M, row.N, row.K))
     launches += [_launch(group, units) for group in found.opaque]
-    trust = so_far.section(TrustSection)
-    hidden = trust is not None and any(reason.hides_kernels for reason in trust.trust.reasons)
     return Answer(
         (ShapesSection(tuple(rows), model_match(model) if model else None),),
         (
             *(layout_findings(model, found.shaped, found.opaque) if model else ()),
-            *starved_findings(rec, launches, trusted=not hidden),
+            *starved_findings(rec, launches, trusted=not so_far.hiding),
             *moe_findings(rec, ex, found, model),
             *opaque_findings(found),
         ),

@@ -9,6 +9,7 @@ import numpy as np
 from m3probe.analyzers import _figures as figures
 from m3probe.analyzers._steptime import step_times
 from m3probe.hardware import identify
+from m3probe.model.executed import executed
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, FamilyRow, PhaseRow, StepRow, Summary, SummarySection
 from m3probe.model.tables import NONE
@@ -31,7 +32,7 @@ def _summary(rec: Recording) -> Summary:
         kernel_time_ns=figures.kernel_time_ns(rec) if known else None,
         busy_union_ns=figures.busy_union_ns(rec) if known else None,
         gpu_span_ns=figures.gpu_span_ns(rec) if known else None,
-        graph_launches=int((rec.launches["kind"] == 2).sum()),
+        graph_launches=int(rec.graph_launches.sum()),
         devices=tuple(np.unique(rec.kernels["device"]).tolist()),
         families=_families(rec),
         phases=_phases(rec),
@@ -39,13 +40,21 @@ def _summary(rec: Recording) -> Summary:
 
 
 def _families(rec: Recording) -> tuple[FamilyRow, ...]:
+    """Executions by family; those known from the census alone have no time, and then no share is known either."""
+    ran = executed(rec)
+    count = np.bincount(ran.family, minlength=len(FAMILIES))
+    untimed = np.bincount(ran.family[ran.kernel == NONE], minlength=len(FAMILIES))
     rows = figures.timed(rec)
-    count = np.bincount(rec.kernels["family"], minlength=len(FAMILIES))
     time = np.zeros(len(FAMILIES), dtype=np.int64)
     np.add.at(time, rec.kernels["family"][rows], rec.kernels["dur_ns"][rows])
-    total = int(time.sum())
+    total = 0 if untimed.any() else int(time.sum())
     found = [
-        FamilyRow(str(family), int(count[i]), int(time[i]) if total else None, int(time[i]) / total if total else None)
+        FamilyRow(
+            family=str(family),
+            count=int(count[i]),
+            time_ns=int(time[i]) if len(rows) and not untimed[i] else None,
+            share=int(time[i]) / total if total else None,
+        )
         for i, family in enumerate(FAMILIES)
         if count[i]
     ]

@@ -24,7 +24,7 @@ def trust_of(found: list[Check]) -> TrustRow:
 def coverage(rec: Recording) -> dict[str, Any]:
     """What the inputs could show at all."""
     shaped = int((rec.ops["dims"] != NONE).sum())
-    graph = rec.launches["kind"] == 2
+    graph = rec.graph_launches
     return {
         "files": len(rec.files),
         "ranks": sorted({f.rank for f in rec.files if f.role == "rank" and f.rank is not None}),

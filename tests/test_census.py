@@ -16,7 +16,7 @@ from m3probe import pipeline
 from m3probe.kernels.census import CensusGraph, match_step
 from m3probe.model.executed import executed
 from m3probe.model.recording import Recording
-from m3probe.model.report import Answer, PathsSection, TrustSection
+from m3probe.model.report import Answer, PathsSection, SummarySection, TrustSection
 from m3probe.schema.verdicts import Evidence
 from m3probe.sources import open_recording
 
@@ -165,6 +165,16 @@ def test_with_all_graph_kernels_removed_counts_and_shapes_stay(tmp_path: Path, n
     assert "fewer_kernels_than_census" in reasons(stripped)
     before, after = pipeline.report(whole).answer, pipeline.report(stripped).answer
     assert path_verdicts(before) == path_verdicts(after)
+    assert by_family(before) == by_family(after)
+    summary = after.section(SummarySection)
+    assert summary is not None
+    assert all(row.share is None for row in summary.summary.families)
+
+
+def by_family(answer: Answer) -> dict[str, int]:
+    section = answer.section(SummarySection)
+    assert section is not None
+    return {row.family: row.count for row in section.summary.families}
 
 
 def path_verdicts(answer: Answer) -> list[tuple[str, str, str]]:

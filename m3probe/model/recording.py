@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from m3probe.model.model_config import ModelConfig
-from m3probe.model.tables import NONE, TABLES, Array, Table, empty_columns
+from m3probe.model.tables import GRAPH_LAUNCH, NONE, TABLES, Array, Table, empty_columns
 from m3probe.schema.verdicts import Outcome
 
 
@@ -173,6 +173,18 @@ class Recording:
     def transfers(self) -> Table:
         """Copies and fills on the device's time line."""
         return self.tables["transfers"]
+
+    @property
+    def graph_launches(self) -> Array:
+        """Mask over launches: replays of captured graphs."""
+        found: Array = self.launches["kind"] == GRAPH_LAUNCH
+        return found
+
+    @property
+    def unseen_replays(self) -> Array:
+        """Mask over launches: replays with no kernel record and no census, so that nothing tells what ran."""
+        unseen: Array = (self.launches["kernels"] == 0) & (self.launches["graph"] == NONE)
+        return unseen & self.graph_launches
 
     @property
     def outcome(self) -> Outcome:

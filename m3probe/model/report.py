@@ -44,7 +44,7 @@ class TrustSection:
 
 @dataclass(frozen=True, slots=True)
 class FamilyRow:
-    """Kernels of one family; ``time_ns`` and ``share`` are None where no kernel has a time."""
+    """Executions of one family; ``time_ns`` is None where some are known from the census alone, and so is ``share``."""
 
     family: str
     count: int
@@ -307,6 +307,12 @@ class Answer:
     def plus(self, other: Answer) -> Answer:
         """Both answers, in order."""
         return Answer(self.sections + other.sections, self.findings + other.findings)
+
+    @property
+    def hiding(self) -> tuple[str, ...]:
+        """What may have hidden kernels from the evidence, by trust's reasons; () when nothing did."""
+        said = self.section(TrustSection)
+        return tuple(reason.text for reason in said.trust.reasons if reason.hides_kernels) if said else ()
 
     def section(self, kind: type[S]) -> S | None:
         """The section of one type, or None where its analyzer did not run."""

@@ -22,6 +22,10 @@ NONE = -1
 """Id, row or count that is not known; no column uses it for anything else."""
 
 
+OTHER_CALL, LAUNCH, GRAPH_LAUNCH = 0, 1, 2
+"""``launches.kind``: what a runtime call does."""
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column: its dtype, unit and meaning."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from m3probe.model.tables import NONE, Array
-
-OTHER_CALL, LAUNCH, GRAPH_LAUNCH = 0, 1, 2
+from m3probe.model.tables import GRAPH_LAUNCH, LAUNCH, NONE, OTHER_CALL, Array
 
 
 def call_kind(name: str) -> int:

@@ -10,7 +10,6 @@ import numpy as np
 from m3probe.kernels.census import CensusGraph, match_step
 from m3probe.model.recording import Recording
 from m3probe.model.tables import NONE, Array, Table
-from m3probe.readers._link import GRAPH_LAUNCH
 from m3probe.schema.verdicts import GRAPH_MODES
 
 
@@ -52,7 +51,7 @@ def _census_by_rank(rec: Recording) -> dict[int | None, list[CensusGraph]]:
 
 def _launches_by_step(rec: Recording, files: list[int]) -> dict[int, list[int]]:
     table = rec.launches
-    rows = np.flatnonzero((table["kind"] == GRAPH_LAUNCH) & np.isin(table["file"], files))
+    rows = np.flatnonzero(rec.graph_launches & np.isin(table["file"], files))
     rows = rows[np.argsort(table["start_ns"][rows], kind="stable")]
     found: dict[int, list[int]] = {}
     for row in rows.tolist():

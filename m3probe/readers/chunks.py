@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,7 +75,12 @@ class Chunks:
 
 def _look(path: Path) -> tuple[int, bool]:
     try:
-        size = path.stat().st_size
+        said = path.stat()
+        if not stat.S_ISREG(said.st_mode):
+            raise UnreadableInput(
+                "is no regular file (a pipe, device or socket)", where=str(path), next_move="Save it to a file first"
+            )
+        size = said.st_size
         with path.open("rb") as stream:
             head = stream.read(2)
     except OSError as error:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from m3probe.model.recording import Device, EventCounts, Meta, RecordingBuilder, SourceFile
-from m3probe.model.tables import NONE, Array
+from m3probe.model.tables import GRAPH_LAUNCH, NONE, Array
 from m3probe.plugs import Progress, Reader
 from m3probe.readers import _capture, _link, _steps
 from m3probe.readers._families import families
@@ -220,7 +220,7 @@ class _Rows:
         """Device columns of ``part`` and the local launch row of each."""
         columns = {key: self.g.column(part, key) for key in ("device", "stream", "correlation")}
         launch = _link.launch_of(columns["correlation"], self.g.column("launches", "correlation"), self.call_kind)
-        graph = _take(self.call_kind, launch, 0) == _link.GRAPH_LAUNCH
+        graph = _take(self.call_kind, launch, 0) == GRAPH_LAUNCH
         columns["launch"] = _absolute(launch, self.offset["launches"])
         columns["step"] = _absolute(_take(call_step, launch, NONE), self.offset["steps"])
         columns["op"] = np.where(graph, NONE, _absolute(_take(call_op, launch, NONE), self.offset["ops"]))
@@ -297,7 +297,7 @@ class _Rows:
         at = np.array(order, dtype=np.int64)
         where = {key: values[at] for key, values in self._where("annotations").items()}
         host = {key: values[at] for key, values in self._host("annotations").items()}
-        launches = call_step[(self.call_kind == _link.GRAPH_LAUNCH) & (call_step >= 0)]
+        launches = call_step[(self.call_kind == GRAPH_LAUNCH) & (call_step >= 0)]
         graphs = np.bincount(launches, minlength=len(at))
         end = np.append(where["start_ns"][1:], self._last_ns()) if len(at) else where["start_ns"]
         numbers = {key: np.array([getattr(step, key) for step in parsed], dtype=np.int64) for key in _STEP_NUMBERS}

@@ -17,7 +17,6 @@ from m3probe.rules._names import matching, nearest_name
 from m3probe.rules.rule import Rule
 from m3probe.schema.verdicts import FAMILIES, PHASES, Family, Phase
 
-GRAPH_LAUNCH = 2
 MISSING_RANK = "missing_rank"
 """Trust's word for a rank without a trace: it hides that rank, not the kernels of the ranks that are there."""
 
@@ -128,7 +127,7 @@ class View:
         import numpy as np
 
         launches = self.rec.launches
-        bare = (launches["kind"] == GRAPH_LAUNCH) & (launches["kernels"] == 0) & (launches["graph"] == NONE)
+        bare = self.rec.unseen_replays
         bare &= np.isin(launches["file"], scope.unit.files) & np.isin(launches["step"], scope.steps)
         count = int(bare.sum())
         return [f"{count:,} graph launch(es) show no kernel and match no census"] if count else []
