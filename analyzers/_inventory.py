@@ -1,4 +1,4 @@
-"""What is in these traces: the facts that ``inspect`` prints (keys of the handed cases' README)."""
+"""What is in these traces: the facts that ``inspect`` prints (docs/inspect.md explains each)."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ CLASSIFIED = (
     ("vLLM, MiniMax M3, eager, H200", TRACES / "h200-m3/h200-m3-tp4rank-eager.pt.trace.json.gz"),
 )
 LIMITS = {0: (0.7, None), 100: (1.6, 200.0), 1000: (10.0, 600.0)}
-"""Size in MB (0: the small one) -> CPU seconds and MiB that m3probe may use: the design's, set before it was written."""
+"""Size in MB (0: the small one) -> CPU seconds and MiB that m3probe may use: set before it was written."""
 QUESTIONS = ("trust", "summary", "shapes", "repeats", "bytes", "paths", "queues")
 TOOLS = ("m3probe", "orjson", "orjson, gc off", "HTA")
 NOT_RUN = "not run"

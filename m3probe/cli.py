@@ -27,6 +27,8 @@ _EXITS = """exit status:
   2  usage, or contradictory or unknown names in a rules file
   3  an input is missing, unreadable, or not what it should be
   4  assert: evidence missing or untrusted for some rule
+ 70  a fault of m3probe itself: one sentence, and where the traceback was written
+130  interrupted (Ctrl-C)
 """
 
 
@@ -40,15 +42,18 @@ def main() -> int:
     try:
         args = _parser().parse_args()
         verb: Callable[[argparse.Namespace], int] = args.verb
-        return verb(args)
+        status = verb(args)
+        sys.stdout.flush()  # here, where a closed pipe is caught, not when the interpreter ends
+        return status  # noqa: TRY300 - flushing belongs to the same try
     except M3ProbeError as error:
         return _fail(error)
     except KeyboardInterrupt:
         print("m3probe: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # the reader of our output went away (`m3probe ... | head`): not our fault, nothing to say
-        sys.stdout = None
+        # the reader of our output went away (`m3probe ... | head`): not our fault, nothing to say; what is still
+        # buffered goes nowhere, or Python would complain when it ends (exit 120 on 3.11.2)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user
         return _fault(error)
@@ -127,7 +132,14 @@ def inspect(args: argparse.Namespace) -> int:
     from m3probe import pipeline
     from m3probe.present.json import inspect_json
 
-    found = pipeline.inspect(_read(args))
+    try:
+        found = pipeline.inspect(_read(args))
+    except M3ProbeError as error:
+        if args.json:
+            from m3probe.present.json import inspect_json
+
+            print(inspect_json("unknown", "error", {}, [error.sentence()]))
+        raise
     warnings = [note.text if not note.path else f"{note.path}: {note.text}" for note in found.warnings]
     if args.json:
         print(inspect_json(found.kind, found.outcome, found.facts, warnings))

@@ -1,4 +1,4 @@
-"""Every handed kineto case: the facts, the outcome, the exit status and the matters to be told."""
+"""Every known trouble of kineto traces (tests/data/cases, each from a public report): the facts, the outcome, the exit status and the matters to be told."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def same(found: Any, wanted: Any, factor: int) -> bool:
 
 
 @pytest.mark.parametrize("path", EXPECTED, ids=lambda p: p.name.removesuffix(".expected.json"))
-def test_a_handed_case_gives_its_facts(path: Path) -> None:
+def test_a_known_case_gives_its_facts(path: Path) -> None:
     wanted = json.loads(path.read_text())
     result = run("inspect", "--json", str(path.with_name(wanted["case"])))
     assert "Traceback" not in result.stderr
@@ -87,7 +87,7 @@ def test_a_broken_event_is_told_with_its_line(case: str) -> None:
 
 
 @pytest.mark.parametrize("path", EXPECTED, ids=lambda p: p.name.removesuffix(".expected.json"))
-def test_a_handed_case_is_analyzed_without_a_raw_control_byte(path: Path) -> None:
+def test_a_known_case_is_analyzed_without_a_raw_control_byte(path: Path) -> None:
     wanted = json.loads(path.read_text())
     for extra in ([], ["--json"]):
         result = run("analyze", *extra, str(path.with_name(wanted["case"])))

@@ -198,7 +198,7 @@ def test_without_steps_calls_are_counted_over_the_whole_trace(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("case", ["k03_graph_kernels_dropped", "k04_graph_replay_partial"])
-def test_handed_cases_never_miss_nor_pass_what_was_lost(case: str) -> None:
+def test_known_cases_never_miss_nor_pass_what_was_lost(case: str) -> None:
     rec = open_recording([ROOT / "tests" / "data" / "cases" / f"{case}.json"])
     verdicts = {row.verdict for row in rows_of(rec).values()}
     assert verdicts <= {"executed", "unproven"}

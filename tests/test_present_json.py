@@ -102,7 +102,7 @@ def test_foreign_text_carries_no_control_character_in_keys_or_values() -> None:
     facts = strict(
         inspect_json("kineto", "ok", {"names": ["fused\x1b[31m_add", "tab\there"], "calls": {"k\x1b": 1}}, [])
     )
-    # what the handed case k09 asks for; tab and newline have a spelling of their own in JSON
+    # what the case k09 asks for; tab and newline have a spelling of their own in JSON
     assert facts["facts"]["names"] == [r"fused\x1b[31m_add", "tab\there"]
     assert facts["facts"]["calls"] == {r"k\x1b": 1}
 

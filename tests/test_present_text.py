@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import report_builder as build
 from hypothesis import given, settings
 from hypothesis import strategies as some
 from rich.cells import cell_len
-from tree import ROOT
+from tree import shared_or_skip
 
 from m3probe.model.findings import Bound, Finding
 from m3probe.model.report import (
@@ -39,7 +37,6 @@ from m3probe.present._ran import bar
 from m3probe.present._table import Column, number, table
 from m3probe.present.text import report_text, wants_ascii
 
-SHARED = Path(os.environ.get("M3PROBE_SHARED", ROOT.parent / "shared"))
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 WIDTHS = (20, 33, 60, 80, 100, 120, 200)
 REPORTS = {"full": build.full_report(), "hollow": build.hollow_report(), "empty": build.empty_report()}
@@ -367,9 +364,7 @@ def test_wide_characters_take_two_cells() -> None:
 )
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_real_traces_fit(name: str, width: int) -> None:
-    trace = SHARED / "traces" / name
-    if not trace.exists():
-        pytest.skip(f"no {trace}: set M3PROBE_SHARED to the folder that holds traces/")
+    trace = shared_or_skip(f"traces/{name}")
     from m3probe import pipeline
 
     text = report_text(pipeline.analyze([trace]), width, color=False)

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 from builders import kernel, launch, recording, step, write_trace
-from tree import ROOT
+from tree import ROOT, shared_or_skip
 
 from m3probe.analyzers.trust import ANALYZER as TRUST
 from m3probe.model.judgement import Judgement, RuleResult
@@ -24,9 +23,8 @@ from m3probe.rules._names import function_name, matching, nearest_name
 from m3probe.schema.verdicts import RuleOutcome
 from m3probe.sources import open_recording
 
-SHARED = Path(os.environ.get("M3PROBE_SHARED", ROOT.parent / "shared"))
-GRAPH = SHARED / "traces" / "h200-m3" / "h200-m3-tp4rank-graph.pt.trace.json.gz"
-CAPTURED = SHARED / "traces" / "tracelens" / "inference" / "vllm_decode_full"
+GRAPH = "traces/h200-m3/h200-m3-tp4rank-graph.pt.trace.json.gz"
+CAPTURED = "traces/tracelens/inference/vllm_decode_full"
 KNOWN = Known(("graph_replay", "sparse_attention"), lambda _name: ("FULL", "PIECEWISE", "eager"))
 
 COMPLETE = TrustRow("complete", ())
@@ -563,14 +561,8 @@ def test_no_name_is_near_to_nothing() -> None:
 # --- real traces ---------------------------------------------------------------------------------------------
 
 
-def needs(path: Path) -> Path:
-    if not path.exists():
-        pytest.skip(f"{path.name} is not beside this clone")
-    return path
-
-
 def test_rules_of_the_h200_sample(tmp_path: Path) -> None:
-    rec = open_recording([needs(GRAPH)])
+    rec = open_recording([shared_or_skip(GRAPH)])
     path = path_row("executed", decode="executed")
     text = (ROOT / "samples" / "rules" / "h200-m3.toml").read_text()
     assert judged(tmp_path, rec, text, COMPLETE, [path]).exit_code == 0
@@ -584,8 +576,8 @@ def test_rules_of_the_h200_sample(tmp_path: Path) -> None:
 
 
 def case(tmp_path: Path, name: str, rules: str) -> Judgement:
-    """A handed case, judged with the trust that the analyzer finds."""
-    rec = open_recording([needs(SHARED / "cases" / name)])
+    """A known case, judged with the trust that the analyzer finds."""
+    rec = open_recording([shared_or_skip(f"cases/{name}")])
     path = tmp_path / "rules.toml"
     path.write_text(rules)
     return judge(load_rules(path, KNOWN), rec, TRUST.judge(rec, Answer()))
@@ -624,7 +616,7 @@ def without_graph_kernels(source: Path, target: Path) -> int:
 
 
 def test_census_answers_where_replays_show_no_kernels(tmp_path: Path) -> None:
-    assert without_graph_kernels(needs(CAPTURED), tmp_path / "bare") == 421
+    assert without_graph_kernels(shared_or_skip(CAPTURED), tmp_path / "bare") == 421
     rec = open_recording([tmp_path / "bare"])
     assert len(rec.kernels) == 425 - 421
     # 24 layers, one routing kernel each
@@ -637,7 +629,7 @@ def test_census_answers_where_replays_show_no_kernels(tmp_path: Path) -> None:
 
 
 def test_replays_without_kernels_or_census_judge_nothing(tmp_path: Path) -> None:
-    without_graph_kernels(needs(CAPTURED), tmp_path / "bare")
+    without_graph_kernels(shared_or_skip(CAPTURED), tmp_path / "bare")
     rec = open_recording([tmp_path / "bare" / "graph_execution.json.gz"])
     for check in ("per_step = 24", "per_step = 0", "min_count = 1", "forbid = true", "max_share = 1"):
         assert outcome(tmp_path, rec, f'kernel = "_topk_forward"\n{check}') == "inconclusive"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -17,14 +16,13 @@ from typing import Any
 import jsonschema
 import pytest
 import report_builder as build
-from tree import ROOT
+from tree import ROOT, shared_or_skip
 
 from m3probe.model import findings as findings_module
 from m3probe.model import report as report_module
 from m3probe.present.json import report_json
 from m3probe.schema import verdicts
 
-SHARED = Path(os.environ.get("M3PROBE_SHARED", ROOT.parent / "shared"))
 TRACES = (
     "h200-m3/h200-m3-tp4rank-graph.pt.trace.json.gz",
     "h200-m3/h200-m3-tp4rank-eager.pt.trace.json.gz",
@@ -127,9 +125,7 @@ def test_reports_written_by_hand_fit(report: report_module.Report) -> None:
 
 @pytest.mark.parametrize("name", TRACES)
 def test_reports_of_real_traces_fit(name: str) -> None:
-    trace = SHARED / "traces" / name
-    if not trace.exists():
-        pytest.skip(f"no {trace}: set M3PROBE_SHARED to the folder that holds traces/")
+    trace = shared_or_skip(f"traces/{name}")
     from m3probe import pipeline
 
     validator().validate(json.loads(report_json(pipeline.analyze([trace]))))

@@ -38,8 +38,22 @@ def modules() -> dict[str, Path]:
     }
 
 
+BUNDLED = {
+    "traces/h200-m3/h200-m3-tp4rank-graph.pt.trace.json.gz": ROOT
+    / "samples"
+    / "h200-m3-tp4rank-graph.pt.trace.json.gz",
+    "traces/h200-m3/h200-m3-tp4rank-eager.pt.trace.json.gz": ROOT
+    / "samples"
+    / "h200-m3-tp4rank-eager.pt.trace.json.gz",
+}
+
+
 def shared_or_skip(path: str) -> Path:
-    """A real recording that is not bundled (folder beside the tree, or $M3PROBE_SHARED); skips where it is absent."""
+    """A real recording: bundled, or from the folder beside the tree ($M3PROBE_SHARED); skips where it is nowhere."""
+    if path in BUNDLED:
+        return BUNDLED[path]
+    if path.startswith("cases/"):
+        return ROOT / "tests" / "data" / path
     found = Path(os.environ.get("M3PROBE_SHARED", ROOT.parent / "shared")) / path
     if not found.exists():
         pytest.skip(f"real recording {path} is not here (set M3PROBE_SHARED to the folder that holds it)")

@@ -37,7 +37,7 @@ def junit_xml(judgement: Judgement) -> str:
 def junit_unread(rules_path: str, sentence: str) -> str:
     """The report when nothing could be judged (exit 2 or 3): one error, so that no older report is taken for it."""
     root, suite = _suite(tests=1, failures=0, errors=1)
-    case = ET.SubElement(suite, "testcase", classname=_xml(rules_path), name="the input can be read", time="0")
+    case = ET.SubElement(suite, "testcase", classname=_xml(rules_path), name="rules and inputs can be read", time="0")
     ET.SubElement(case, "error", type="unread", message=_xml(sentence))
     return _written(root)
 

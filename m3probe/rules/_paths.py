@@ -90,9 +90,8 @@ def _compared(rule: Rule, scope: _Scope, row: PathRow) -> RuleResult:
 
 def _result(rule: Rule, outcome: RuleOutcome, observed: str, why: str = "", row: PathRow | None = None) -> RuleResult:
     seen: tuple[Evidence, ...] = ()
-    where = ""
     if row is not None:
         seen = tuple(Evidence("paths", (), 1, text) for text in row.evidence)
-        where = "; ".join(row.reasons) if outcome is RuleOutcome.FAILED else ""
+        why = why or ("; ".join(row.reasons) if outcome is RuleOutcome.FAILED else "")
     basis = "paths" if row is not None else "none"
-    return RuleResult(rule.number, rule.line, rule.text, outcome, rule.expected, observed, basis, where, why, seen)
+    return RuleResult(rule.number, rule.line, rule.text, outcome, rule.expected, observed, basis, "", why, seen)
