@@ -1,7 +1,7 @@
 """Can the evidence be trusted? Each check in fixed words, with its numbers.
 
 Only what can hide kernels makes path verdicts unproven: graph launches without kernels, unequal
-replays, a cut file, a missing rank, a capture trace read as serving. Fewer kernels than the census
+replays, layers that graphs lack, a cut file, a missing rank, a capture trace read as serving. Fewer kernels than the census
 degrades trust but hides nothing: the census says what ran.
 """
 
@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from m3probe.analyzers import _figures as figures
+from m3probe.analyzers._replays import contents, unequal_replays
+from m3probe.analyzers._uneven import uneven_files
 from m3probe.model.recording import Recording
 from m3probe.model.tables import NONE, Array
 
@@ -40,6 +42,7 @@ def checks(rec: Recording) -> list[Check]:
         *_missing_ranks(rec),
         *_graph_launches(rec),
         *_unequal_replays(rec),
+        *_uneven_layers(rec),
         *_times(rec),
         *_links(rec),
         *_overlaps(rec),
@@ -130,14 +133,9 @@ def _unequal_replays(rec: Recording) -> Iterator[Check]:
     if not len(rec.steps):
         yield from _prefix_replays(rec, rows)
         return
-    content = _contents(rec)
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for row, place in _places(rec).items():
-        if launches["kernels"][row] and launches["graph"][row] == NONE:
-            groups.setdefault(place, []).append(row)
-    unequal = [rows for rows in groups.values() if len({content[r] for r in rows}) > 1]
+    unequal = unequal_replays(rec)
     if unequal:
-        sizes = sorted({content[r][0] for r in unequal[0]})
+        sizes = sorted({int(launches["kernels"][r]) for r in unequal[0]})
         shown = f"{' or '.join(map(str, sizes))} kernels" if len(sizes) > 1 else f"other kernels ({sizes[0]} each)"
         text = (
             f"unequal replays: the same graph launch of equal steps shows {shown} "
@@ -146,36 +144,19 @@ def _unequal_replays(rec: Recording) -> Iterator[Check]:
         yield Check("unequal_replays", text, "degraded", hides_kernels=True, count=len(unequal))
 
 
-def _contents(rec: Recording) -> list[tuple[int, int]]:
-    """(kernels, order-free sum over their names) of each runtime call: equal for equal multisets of names."""
-    linked = rec.kernels["launch"] != NONE
-    launch, name = rec.kernels["launch"][linked], rec.kernels["name"][linked].astype(np.uint64)
-    # splitmix64: neighbouring ids become unrelated numbers, so that their sums do not meet by chance
-    mixed = (name + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    total = np.zeros(len(rec.launches), dtype=np.uint64)
-    np.add.at(total, launch, mixed ^ (mixed >> np.uint64(31)))
-    return list(zip(rec.launches["kernels"].tolist(), total.tolist(), strict=True))
-
-
-def _places(rec: Recording) -> dict[int, tuple[int, ...]]:
-    """{graph launch row: (file, rows, requests, graph launches of its step, position in it)}."""
-    launches, steps = rec.launches, rec.steps
-    rows = np.flatnonzero(rec.graph_launches & (launches["step"] != NONE))
-    rows = rows[np.argsort(launches["start_ns"][rows], kind="stable")]
-    seen: Counter[int] = Counter()
-    places: dict[int, tuple[int, ...]] = {}
-    for row, step in zip(rows.tolist(), launches["step"][rows].tolist(), strict=True):
-        key = [int(steps[name][step]) for name in ("file", "rows", "requests", "ctx_reqs", "graph_launches")]
-        places[row] = (*key, seen[step])
-        seen[step] += 1
-    return places
+def _uneven_layers(rec: Recording) -> Iterator[Check]:
+    """Replays that all lost the same kernels are equal; the eager steps beside them have all layers."""
+    for found in uneven_files(rec):
+        text = (
+            f"uneven layers: {found.steps} graph step(s) show {found.in_graph} {found.kind} layers where eager steps "
+            f"of the same file show {found.eager}; kernels were lost in every replay"
+        )
+        yield Check("uneven_layers", text, "degraded", hides_kernels=True, count=found.steps)
 
 
 def _prefix_replays(rec: Recording, rows: Array) -> Iterator[Check]:
     """Without steps nothing says that two launches replay one graph: a shorter twin is only a warning."""
-    content = _contents(rec)
+    content = list(zip(*(part.tolist() for part in contents(rec)), strict=True))
     distinct = {content[r]: r for r in rows.tolist()}
     counters = [_names_of(rec, row) for row in distinct.values()]
     sizes = sorted({counter.total() for counter in counters})

@@ -1,8 +1,13 @@
-"""The communication plane: collectives by kernel and operator, their payloads, and the copies they make."""
+"""The communication plane: collectives by kernel and operator, their payloads, and the copies they make.
+
+A payload is what this rank puts in. It is read from ``record_param_comms`` (elements and dtype, or its first tensor:
+PyTorch hands it the inputs), else from the arguments of the collective's operator.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +24,10 @@ _COMM = FAMILIES.index(Family.COMM)
 _COLLECTIVE = re.compile(
     r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|symm_mem|_collective", re.IGNORECASE
 )
-_HOST_ONLY = re.compile(r"shm_|c10d::|record_param_comms")
+_HOST_ONLY = re.compile(r"shm_|c10d::")
+_RECORDS = "record_param_comms"
+# c10d::_allgather_base_, _reduce_scatter_base_ and alltoall_base_ take (output, input, ...), every other form its input.
+_OUTPUT_FIRST = re.compile(r"(all_?gather|reduce_?scatter|all_?to_?all)_base", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +40,27 @@ class Payload:
     ranks: int | None
 
 
-def comm_lines(view: View) -> tuple[PlaneRow, ...]:
+@dataclass(frozen=True, slots=True)
+class Comm:
+    """``lines`` of the plane; ``untold``: collectives without a payload, counted by reason."""
+
+    lines: tuple[PlaneRow, ...]
+    untold: Counter[str]
+
+
+def comm_plane(view: View) -> Comm:
     """Collectives that ran on the device; host operators where no communication kernel was recorded."""
     lines, ran = Lines(), view.ran
+    untold: Counter[str] = Counter()
     rows = np.flatnonzero(ran.family == _COMM)
-    source = _op_rows(view)
-    for group in alike(
-        rows, ran.name, ran.op, ran.dims, ran.types, view.phase, view.unrecorded, *_collective_columns(view, source)
-    ):
+    own = _op_rows(view)
+    around = _collective_around(view.rec, own, rows)
+    words = (ran.name, ran.op, ran.dims, ran.types, ran.launch == NONE, view.replayed, view.phase, view.unrecorded)
+    for group in alike(rows, *words, *_columns(view.rec, own, _SAID), *_columns(view.rec, around, _ARGUMENTS)):
         row = int(group[0])
-        payload = _payload_of(view, row, int(source[row]))
+        payload = _payload_of(view, row, int(own[row]), int(around[row]))
+        if payload.nbytes is None:
+            untold[_why(view, row, int(around[row]))] += len(group)
         backend = classify(view.text(ran.name, row)).category
         lines.add(
             f"{payload.what} ({backend}), {phase_of(group, view.phase)}", len(group),
@@ -50,7 +69,11 @@ def comm_lines(view: View) -> tuple[PlaneRow, ...]:
         )  # fmt: skip
     if not len(rows):
         _host_collectives(view, lines)
-    return lines.rows()
+    return Comm(lines.rows(), untold)
+
+
+_SAID = ("collective", "payload_elems", "payload_dtype", "group_size")
+_ARGUMENTS = ("name", "dims", "types")
 
 
 def _said(payload: Payload) -> str:
@@ -67,24 +90,40 @@ def _op_rows(view: View) -> Array:
     return found
 
 
-def _collective_columns(view: View, source: Array) -> list[Array]:
-    ops = view.rec.ops
-    if not len(ops):
+def _columns(rec: Recording, source: Array, keys: tuple[str, ...]) -> list[Array]:
+    if not len(rec.ops):
         return []
-    keys = ("collective", "payload_elems", "payload_dtype", "group_size")
-    return [np.where(source == NONE, NONE, ops[key][np.maximum(source, 0)]) for key in keys]
+    return [np.where(source == NONE, NONE, rec.ops[key][np.maximum(source, 0)]) for key in keys]
 
 
-def _payload_of(view: View, row: int, op: int) -> Payload:
+def _payload_of(view: View, row: int, op: int, around: int) -> Payload:
+    """By record_param_comms' own words, its first tensor, the innermost operator, the collective around it."""
     ran = view.ran
-    if op != NONE:
-        said = said_by_collective(view.rec, op)
-        if said is not None:
-            return said
-    name, kernel = view.text(ran.op, row), view.text(ran.name, row)
-    return payload_from(name, view.text(ran.dims, row), view.text(ran.types, row)) or Payload(
-        _kernel_word(kernel), None, "", None
-    )
+    said = said_by_collective(view.rec, op) if op != NONE else None
+    if said is not None:
+        return said
+    name, dims, types = (view.text(column, row) for column in (ran.op, ran.dims, ran.types))
+    outer = payload_from(*_op_text(view.rec, around)) if around != NONE else None
+    if name == _RECORDS:
+        first = next((t for t in arguments(dims, types) if t.nbytes is not None), None)
+        what = outer.what if outer else _kernel_word(view.text(ran.name, row))
+        if first is not None:
+            return Payload(what, first.nbytes, first.dtype, None)
+    unknown = Payload(_kernel_word(view.text(ran.name, row)), None, "", None)
+    return payload_from(name, dims, types) or outer or unknown
+
+
+def _op_text(rec: Recording, op: int) -> tuple[str, str, str]:
+    """(name, dims, types) of an operator; "" where one was not recorded."""
+    name, dims, types = (rec.strings[i] if (i := int(rec.ops[key][op])) != NONE else "" for key in _ARGUMENTS)
+    return name, dims, types
+
+
+def _why(view: View, row: int, around: int) -> str:
+    """Why a collective has no payload."""
+    if around == NONE:
+        return view.why_silent(row)
+    return f"inside {view.rec.strings[int(view.rec.ops['name'][around])]}, which shows no size"
 
 
 def said_by_collective(rec: Recording, op: int) -> Payload | None:
@@ -104,7 +143,8 @@ def payload_from(op: str, dims: str, types: str) -> Payload | None:
     """Payload from the first tensor argument of an operator that is a collective by its name."""
     if not _COLLECTIVE.search(op):
         return None
-    first = next((t for t in arguments(dims, types) if t.shape), None)
+    args = arguments(dims, types)[1 if _OUTPUT_FIRST.search(op) else 0 :]
+    first = next((t for t in args if t.shape), None)
     what = op.rsplit("::", 1)[-1].strip("_")
     return Payload(what, first.nbytes if first else None, first.dtype if first else "", None)
 
@@ -130,6 +170,38 @@ def _host_collectives(view: View, lines: Lines) -> None:
                 f"{payload.what} (host)", len(group), nbytes=payload.nbytes * len(group), dtype=payload.dtype,
                 layout="ranks not told", evidence="ops",
             )  # fmt: skip
+
+
+def _collective_around(rec: Recording, source: Array, rows: Array) -> Array:
+    """For each op row in ``source[rows]`` the innermost collective operator that encloses it or is it; -1 elsewhere."""
+    ops, texts = rec.ops, rec.strings.texts
+    found = np.full(len(source), NONE, dtype=np.int64)
+    asked = rows[source[rows] != NONE]
+    named = [i for i in np.unique(ops["name"]).tolist() if _COLLECTIVE.search(texts[i])]
+    outer = np.flatnonzero(np.isin(ops["name"], named))
+    if not len(asked) or not len(outer):
+        return found
+    inner, place = np.unique(source[asked], return_inverse=True)
+    both = np.concatenate([outer, inner])
+    answer = np.full(len(inner), NONE, dtype=np.int64)
+    for thread in alike(np.arange(len(both)), *(ops[key][both] for key in ("file", "pid", "tid"))):
+        mine, theirs = thread[thread >= len(outer)] - len(outer), both[thread[thread < len(outer)]]
+        answer[mine] = _innermost(rec, inner[mine], theirs)
+    found[asked] = answer[place]
+    return found
+
+
+def _innermost(rec: Recording, inner: Array, outer: Array) -> Array:
+    """Of ``outer`` (op rows of one thread, properly nested) the last begun that still runs at each inner's start."""
+    start, dur = rec.ops["start_ns"], rec.ops["dur_ns"]
+    outer = outer[np.lexsort((-dur[outer], start[outer]))]
+    at = np.searchsorted(start[outer], start[inner], side="right") - 1
+    while True:
+        past = (at >= 0) & ((start + dur)[outer[np.maximum(at, 0)]] < (start + dur)[inner])
+        if not past.any():
+            break
+        at[past] -= 1
+    return np.where(at >= 0, outer[np.maximum(at, 0)], NONE) if len(outer) else np.full(len(inner), NONE)
 
 
 def inside_collectives(rec: Recording, launches: Array) -> Array:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from m3probe.analyzers._coverage import launches_of
+from m3probe.analyzers._engine import count, once, told
+from m3probe.analyzers._idle import KERNELS, WORDS, idle_of
 from m3probe.analyzers._view import View, decode_tokens, in_phases, ms, percent
 from m3probe.model.findings import Bound, Finding, evidence
 from m3probe.model.recording import Recording
@@ -22,18 +24,31 @@ RESPONSE_TOKENS = 1_000
 
 
 def costs(view: View) -> Costs:
-    """Kernel time per output token and per active request over timed decode steps, of one rank."""
+    """Kernel time and step time per output token over timed decode steps, of one rank."""
     steps = view.timed_steps(Phase.DECODE)
-    per_token = _per(view, steps, decode_tokens(view.rec)) if not drafts(view.rec, steps) else None
-    mixed = view.steps(Phase.MIXED)
+    drafted = drafts(view.rec, steps)
+    per_token = None if drafted else _per(view, steps, decode_tokens(view.rec))
+    step = None if drafted else step_ns(view, steps)
+    mixed = np.flatnonzero(in_phases(view.rec, Phase.MIXED) & once(view.rec))
     return Costs(
         ns_per_output_token=per_token,
         ns_per_1000_token_response=None if per_token is None else per_token * RESPONSE_TOKENS,
         ns_per_active_request=_per(view, steps, _active(view.rec)),
-        decode_tokens_in_mixed_steps=_total(decode_tokens(view.rec), _all_mixed(view)) if len(view.rec.steps) else None,
-        mixed_ns_per_decode_token=_per(view, mixed[view.timed[mixed]], decode_tokens(view.rec)),
+        decode_tokens_in_mixed_steps=_total(decode_tokens(view.rec), mixed) if len(view.rec.steps) else None,
+        mixed_ns_per_decode_token=_per(view, view.timed_steps(Phase.MIXED), decode_tokens(view.rec)),
         launch_bound=launch_bound(view),
+        step_ns_per_token=step,
+        step_ns_per_1000_token_response=None if step is None else step * RESPONSE_TOKENS,
     )
+
+
+def step_ns(view: View, steps: Array) -> float | None:
+    """Mean time from the first work of a step to that of the next; None where no step has a next one.
+
+    A decode step makes one token for each of its requests, so that this is what each of them waits for a token.
+    """
+    with_next = steps[view.time.followed[steps]]
+    return float(view.time.window_ns[with_next].mean()) if len(with_next) else None
 
 
 def drafts(rec: Recording, steps: Array) -> bool:
@@ -43,10 +58,6 @@ def drafts(rec: Recording, steps: Array) -> bool:
 
 def _active(rec: Recording) -> Array:
     return np.where(rec.steps["gen_reqs"] >= 0, rec.steps["gen_reqs"], rec.steps["requests"])
-
-
-def _all_mixed(view: View) -> Array:
-    return np.flatnonzero(in_phases(view.rec, Phase.MIXED))
 
 
 def _total(values: Array, steps: Array) -> int | None:
@@ -95,12 +106,15 @@ def launch_bound(view: View) -> bool | None:
     return interval > view.time_ns(rows) / int(rows.sum())
 
 
-def cost_findings(view: View) -> Iterator[Finding]:
-    """Launch-bound decode, decode tokens that waited for prefill work, and rows that hold drafts."""
+def cost_findings(view: View, *, explained: str) -> Iterator[Finding]:
+    """Launch-bound decode, decode tokens that waited for prefill work, and rows that hold drafts.
+
+    ``explained``: id of a finding that bounds the same idle time already, "" without one.
+    """
     if launch_bound(view):
-        yield _launch_bound_finding(view)
-    mixed = _all_mixed(view)
-    tokens = _total(decode_tokens(view.rec), mixed)
+        yield _launch_bound_finding(view, explained)
+    mixed = np.flatnonzero(in_phases(view.rec, Phase.MIXED))
+    tokens = _total(decode_tokens(view.rec), mixed[once(view.rec)[mixed]])
     if len(mixed) and tokens:
         yield _mixed_finding(view, mixed, tokens)
     decode = view.steps(Phase.DECODE)
@@ -108,18 +122,24 @@ def cost_findings(view: View) -> Iterator[Finding]:
         yield _draft_finding(view, decode)
 
 
-def _launch_bound_finding(view: View) -> Finding:
+def _launch_bound_finding(view: View, explained: str) -> Finding:
     steps = view.timed_steps(Phase.DECODE)
     rows = view.rows_in(steps)
-    idle = view.time.idle_share(steps) or 0.0
     interval = issue_interval_ns(view.rec, steps) or 0.0
     mean_ns = view.time_ns(rows) / int(rows.sum())
+    bound, waits = None, f" (the idle time is bounded by {explained})"
+    if not explained and view.decode is not None:
+        idle = idle_of(view.rec, view.time, steps)
+        share = idle.inside_ns / idle.window_ns
+        waits = f", and the device is idle {percent(share)} of {view.decode.name} {WORDS[KERNELS]}"
+        formula = f"idle time {WORDS[KERNELS]} / {view.decode.name}, if launches cost the device nothing"
+        bound = Bound(0.0, share, formula, view.decode.name)
     return Finding(
         id="repeats.launch_bound",
         question="repeats",
         verdict="launch_bound",
-        claim=f"Decode is bound by launching: the device is idle {percent(idle)} of step time, a launch follows the "
-        f"last one after {interval / 1e3:,.1f} us and the mean kernel takes {mean_ns / 1e3:,.1f} us",
+        claim=f"Decode is bound by launching: a launch follows the last one after {interval / 1e3:,.1f} us, and the mean "
+        f"kernel takes {mean_ns / 1e3:,.1f} us{waits}",
         where="decode",
         evidence=(
             evidence(
@@ -128,29 +148,26 @@ def _launch_bound_finding(view: View) -> Finding:
         ),
         advice="Run decode in graphs, or make fewer and larger kernels (fusion). A profiler slows the host: check the "
         "step time without it before crediting the whole idle share",
-        bound=Bound(0.0, idle, "idle share of decode step time, if launches cost the device nothing"),
+        bound=bound,
         confidence="medium",
         trusted=view.trusted,
     )
 
 
 def _mixed_finding(view: View, mixed: Array, tokens: int) -> Finding:
-    context = _total(view.rec.steps["ctx_tokens"], mixed)
-    timed = mixed[view.timed[mixed]]
-    decode = view.timed_steps(Phase.DECODE)
-    cost = ""
-    if len(timed):
-        cost = f"; a mixed step takes {ms(view.time.window_ns[timed].mean())}"
-        if len(decode):
-            cost += f" where a pure decode step takes {ms(view.time.window_ns[decode].mean())}"
+    context = _total(view.rec.steps["ctx_tokens"], mixed[once(view.rec)[mixed]])
+    mean = step_ns(view, view.timed_steps(Phase.MIXED))
+    pure = step_ns(view, view.timed_steps(Phase.DECODE))
+    cost = "" if mean is None else f"; a mixed step takes {ms(mean)}"
+    cost += "" if mean is None or pure is None else f" where a pure decode step takes {ms(pure)}"
     beside = "" if context is None else f" beside {context:,} prefill tokens"
     return Finding(
         id="repeats.mixed_steps",
         question="repeats",
         verdict="measured",
-        claim=f"{tokens:,} decode tokens were made in {len(mixed)} mixed step(s){beside}{cost}",
+        claim=f"{tokens:,} decode tokens were made in {_steps(count(view.rec, mixed))}{beside}{cost}",
         where="mixed",
-        evidence=(evidence("steps", mixed, f"{tokens:,} decode tokens"),),
+        evidence=(evidence("steps", mixed, f"{tokens:,} decode tokens in {told(view.rec, mixed, 'mixed steps')}"),),
         # no bound: the prefill work must be done anyway, only its place can change
         advice="Each of these tokens waits for the prefill work of its step: a smaller max_num_batched_tokens shortens "
         "the wait and lengthens prefill, separate prefill workers remove it",
@@ -158,9 +175,14 @@ def _mixed_finding(view: View, mixed: Array, tokens: int) -> Finding:
     )
 
 
+def _steps(number: int) -> str:
+    return f"{number:,} mixed step{'s' if number != 1 else ''}"
+
+
 def _draft_finding(view: View, decode: Array) -> Finding:
-    tokens = _total(decode_tokens(view.rec), decode)
-    active = _total(_active(view.rec), decode)
+    unique = decode[once(view.rec)[decode]]
+    tokens = _total(decode_tokens(view.rec), unique)
+    active = _total(_active(view.rec), unique)
     return Finding(
         id="repeats.draft_rows",
         question="repeats",
@@ -170,4 +192,5 @@ def _draft_finding(view: View, decode: Array) -> Finding:
         where="decode",
         evidence=(evidence("steps", decode, f"{tokens} rows", f"{active} without drafts"),),
         advice="The acceptance counters of /metrics (vllm:spec_decode_num_accepted_tokens) say how many tokens came out",
+        trusted=view.trusted,
     )

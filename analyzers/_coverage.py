@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from m3probe.analyzers._engine import count, told
+from m3probe.analyzers._idle import KERNELS, WORDS, idle_of
 from m3probe.analyzers._view import View, decode_tokens, in_phases, ms, percent
 from m3probe.model.findings import Bound, Finding, evidence
 from m3probe.model.recording import Recording
@@ -31,6 +33,7 @@ def launches_of(rec: Recording) -> Array:
 def graph_coverage(rec: Recording) -> tuple[CoverageRow, ...]:
     """One row per graph mode over all non-empty steps; ``unknown`` where no launch of the step was recorded.
 
+    A step that several ranks ran counts once in each mode that it had on one of them; shares are over the ranks' steps.
     Shares of rows and of decode tokens are None when one step does not say them, or there are none.
     """
     working = in_phases(rec, *_WORKING)
@@ -40,7 +43,7 @@ def graph_coverage(rec: Recording) -> tuple[CoverageRow, ...]:
     for name, steps in _by_mode(rec, working, seen):
         share = len(steps) / int(working.sum())
         rows = _part(rec.steps["rows"], steps, working)
-        found.append(CoverageRow(name, len(steps), share, rows, _part(tokens, steps, working)))
+        found.append(CoverageRow(name, count(rec, steps), share, rows, _part(tokens, steps, working)))
     return tuple(found)
 
 
@@ -77,17 +80,23 @@ def coverage_findings(view: View) -> Iterator[Finding]:
 
 
 def _all_eager(view: View, eager: Array, calls: Array) -> Finding:
-    removed = float(calls[eager].mean()) - 1.0  # one graph launch stays
-    timed = view.timed_steps(Phase.DECODE)
-    idle = view.time.idle_share(timed) if len(timed) else None
-    bound = None if idle is None else Bound(0.0, idle, "idle share of decode step time, if graphs left no gap")
-    waits = "" if idle is None else f"; the device is idle {percent(idle)} of decode step time"
+    launched = float(calls[eager].mean())
+    bound, waits = None, ""
+    if view.decode is not None:
+        idle = idle_of(view.rec, view.time, view.decode.steps)
+        share = idle.inside_ns / idle.window_ns
+        waits = f"; the device is idle {percent(share)} of {view.decode.name} {WORDS[KERNELS]}"
+        formula = (
+            f"idle time {WORDS[KERNELS]} / {view.decode.name}, if a graph left no gap; the wait between steps stays"
+        )
+        bound = Bound(0.0, share, formula, view.decode.name)
     return Finding(
         id="repeats.decode_eager",
         question="repeats",
         verdict="eager",
-        claim=f"All {len(eager)} decode steps ran without a graph: graph execution would remove up to "
-        f"{removed:,.0f} launches per step{waits}",
+        # one graph launch stays; which others must (sampling, copies of inputs) the trace does not say
+        claim=f"{_all(view, eager)} ran without a graph: one graph launch could stand for up to "
+        f"{launched - 1:,.0f} of {launched:,.0f} launches per step{waits}",
         where="decode",
         evidence=(evidence("steps", eager, "graph mode NONE", "FULL"),),
         advice="Serve without --enforce-eager (MiniMax M3 on ROCm: also VLLM_USE_BREAKABLE_CUDAGRAPH=0 or "
@@ -98,23 +107,28 @@ def _all_eager(view: View, eager: Array, calls: Array) -> Finding:
     )
 
 
+def _all(view: View, steps: Array) -> str:
+    number = told(view.rec, steps, "decode steps")
+    return f"All {number}" if count(view.rec, steps) > 1 else f"The {number.removeprefix('1 ')}"
+
+
 def _some_eager(view: View, eager: Array, decode: Array) -> Finding:
-    rows = view.rec.steps["rows"]
-    graphed = np.setdiff1d(decode, eager)
-    known = [int(rows[part].max()) for part in (eager, graphed)]
-    timed = view.timed_steps(Phase.DECODE)
-    lost = np.intersect1d(eager, timed)
-    idle_ns = int((view.time.window_ns[lost] - view.time.busy_ns[lost]).sum())
-    total_ns = int(view.time.window_ns[timed].sum())
-    bound = None
-    if len(lost) and total_ns:
-        bound = Bound(0.0, idle_ns / total_ns, "idle time inside these steps / time of all decode steps")
+    rec, rows = view.rec, view.rec.steps["rows"]
+    most = [int(rows[part].max()) for part in (eager, np.setdiff1d(decode, eager))]
+    sizes = f" (up to {most[0]} rows without, up to {most[1]} with)" if min(most) >= 0 else ""
+    bound, waits = None, ""
+    lost = np.intersect1d(eager, view.timed_steps(Phase.DECODE))
+    if len(lost) and view.decode is not None:
+        idle_ns = idle_of(rec, view.time, lost).inside_ns
+        waits = f"; the device was idle {ms(idle_ns)} {WORDS[KERNELS]} in them"
+        formula = f"idle time {WORDS[KERNELS]} in these steps / {view.decode.name}"
+        bound = Bound(0.0, idle_ns / view.decode.window_ns, formula, view.decode.name)
     return Finding(
         id="repeats.eager_decode_steps",
         question="repeats",
         verdict="eager",
-        claim=f"{len(eager)} of {len(decode)} decode steps ran without a graph while others ran one (up to {known[0]} "
-        f"rows without, up to {known[1]} with)" + (f"; the device was idle {ms(idle_ns)} in them" if bound else ""),
+        claim=f"{count(rec, eager)} of {count(rec, decode)} decode steps ran without a graph while others ran one"
+        f"{sizes}{waits}",
         where="decode",
         evidence=(evidence("steps", eager, "graph mode NONE", "FULL or PIECEWISE"),),
         advice="Compare their rows with the capture sizes (cudagraph_capture_sizes; with draft tokens the sizes count "

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from m3probe.analyzers._view import KernelName, View, kernel_names, rows_named
+from m3probe.analyzers._names import KernelName, is_attention_anchor, is_index_score, moe_anchors
+from m3probe.analyzers._view import View, kernel_names, rows_named
 from m3probe.model.tables import Array
 from m3probe.schema.verdicts import Family, Phase
 
-# Attention kernels that only prepare or finish the work of another one; the rest run once per layer.
-_HELPERS = ("reduce", "combine", "merge", "prepare", "metadata", "schedule")
-# The first of these that ran gives the MoE layers: each is one launch per layer in every backend that has it.
-_MOE_ANCHORS = ("moe.combine", "moe.sort", "moe.router_topk", "moe.router_gemm", "moe.monokernel")
 _EVERY_LAYER = {
     Family.GEMM,
     Family.NORM,
@@ -59,15 +56,12 @@ class Layers:
         return next((n for n in (self.dense, self.sparse, self.moe) if n == per_step), None)
 
 
-def is_attention_anchor(name: KernelName) -> bool:
-    """An attention kernel that runs once per layer."""
-    attends = name.family in (Family.ATTENTION, Family.SPARSE_ATTENTION)
-    return attends and not any(word in name.head for word in _HELPERS)
-
-
 def layers(view: View) -> Layers:
-    """Layers from decode steps, else prefill, else mixed ones; the model's own counts where no kernel tells."""
-    phases = (Phase.DECODE, Phase.PREFILL, Phase.MIXED, Phase.UNKNOWN)
+    """Layers from decode steps, else prefill, else mixed ones; the model's own counts where no kernel tells.
+
+    Steps of unknown phase tell nothing: a profiler's step may hold any number of passes through the layers.
+    """
+    phases = (Phase.DECODE, Phase.PREFILL, Phase.MIXED)
     steps = next((rows for rows in map(view.steps, phases) if len(rows)), np.empty(0, dtype=np.int64))
     names = kernel_names(view)
     model = view.rec.meta.model
@@ -87,16 +81,9 @@ def layers(view: View) -> Layers:
     return Layers(model.num_layers - sparse or None, sparse or None, model.sparse_layers or None, found.index)
 
 
-def is_index_score(name: KernelName) -> bool:
-    """A kernel that scores key blocks: once per layer that chooses its own."""
-    return name.family is Family.INDEXER and (name.category == "indexer.score" or "score" in name.head)
-
-
 def _moe(view: View, steps: Array, names: Mapping[int, KernelName]) -> int | None:
-    for category in _MOE_ANCHORS:
-        heads = {n.head for n in names.values() if n.category == category}
-        counts = [_sum_of(view, steps, (i for i, n in names.items() if n.head == head)) for head in sorted(heads)]
-        known = [count for count in counts if count]
+    for kernels in moe_anchors(names):
+        known = [count for count in (_sum_of(view, steps, ids) for ids in kernels) if count]
         if known:
             return max(known)
     return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from m3probe.analyzers._layers import is_attention_anchor
+from m3probe.analyzers._names import is_attention_anchor
 from m3probe.analyzers._view import View, kernel_names, rows_named
 from m3probe.model.tables import NONE, Array
 from m3probe.schema.verdicts import FAMILIES, Family
@@ -20,8 +20,9 @@ _GEMM, _MOE, _ACT = (FAMILIES.index(f) for f in (Family.GEMM, Family.MOE_GEMM, F
 
 @dataclass(frozen=True, slots=True)
 class SharedMlps:
-    """Plain MLPs inside MoE layers: rows of executions, [steps] MLPs and MoE layers, and whether they had their
-    own stream (then they overlap the routed experts).
+    """Plain MLPs inside MoE layers: rows of executions, [steps] MLPs and MoE layers.
+
+    ``own_stream``: no grouped GEMM ran on theirs. Whether anything ran beside them, only times tell.
     """
 
     rows: Array

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from m3probe.analyzers._view import KernelName, View, kernel_names, ms, rows_named
-from m3probe.model.findings import Bound, Finding, evidence
+from m3probe.analyzers._basis import removable_share
+from m3probe.analyzers._names import KernelName
+from m3probe.analyzers._view import View, kernel_names, ms, rows_named
+from m3probe.model.findings import Finding, evidence
 from m3probe.model.tables import Array
 from m3probe.schema.verdicts import Family, Phase
 
@@ -58,8 +60,7 @@ def _finding(view: View, head: str, rows: Array, steps: Array) -> Finding:
     if there.any():
         per_step = view.time_ns(there) / len(timed)
         cost = f"{ms(per_step)} per step, {ms(per_step * 1_000)} in the 1,000 steps of a 1,000-token response"
-        share = view.share_of_step(there, timed)
-        bound = None if share is None else Bound(0.0, share, "its share of kernel time x (1 - idle share)")
+        bound = None if view.decode is None else removable_share(view.rec, view.kernels_of(there), view.decode)
     once = "" if len(steps) > 1 else " (only one was recorded)"
     kernel = view.ex.kernel[rows]
     seen = f"{rows.sum():,} launches in {len(steps)} decode steps"

@@ -10,7 +10,7 @@ from m3probe.analyzers._anchors import Calls
 from m3probe.analyzers._places import Cell
 from m3probe.model.recording import Recording
 from m3probe.model.tables import Array
-from m3probe.schema.paths import Anchor, FastPath, Role
+from m3probe.schema.paths import Anchor, FastPath, Role, Variant
 from m3probe.schema.verdicts import Evidence
 
 _NAME = 40
@@ -90,36 +90,56 @@ def fallback_lines(path: FastPath, ran: Sequence[Calls], vendor: str) -> tuple[s
     return tuple(lines)
 
 
-def reasons_of(
-    rec: Recording, path: FastPath, cells: Sequence[Cell], strangers: tuple[str, ...], *, ran: bool
-) -> tuple[str, ...]:
-    """Why a phase is unproven, by rank and rows; then what is not understood."""
-    said: dict[str, list[int]] = {}
+def name_lines(path: FastPath, variants: Sequence[Variant]) -> tuple[str, ...]:
+    """Which of these variants leave names that a real trace held, and which are known from source alone."""
+    if path.counted_by is not Anchor.KERNEL:
+        return ()
+    source = [v.name for v in variants if v.names_from_source]
+    real = [v.name for v in variants if not v.names_from_source]
+    said = [f"names read in source only: {', '.join(source)}"] if source else []
+    return tuple(said + ([f"names seen in real traces: {', '.join(real)}"] if real and source else []))
+
+
+def reasons_of(rec: Recording, path: FastPath, cells: Sequence[Cell], strangers: tuple[str, ...]) -> tuple[str, ...]:
+    """Why phases are unproven; phases and ranks of which the same is to be said share a line. Then kernels not known."""
+    said: dict[tuple[str, str, str], list[int]] = {}
     for cell in cells:
         if len(cell.ran) < len(cell.at):
             said.setdefault(_reason(rec, path, cell), []).append(cell.file)
-    lines = _cut(tuple(f"{_ranks(rec, files)}{text}" for text, files in said.items()))
+    shared: dict[tuple[str, str, tuple[int, ...]], list[str]] = {}
+    for (before, where, after), files in said.items():
+        shared.setdefault((before, after, tuple(files)), []).append(where)
+    lines = _cut(
+        tuple(
+            f"{_ranks(rec, list(files))}{before} in {_places(where)}{after}"
+            for (before, after, files), where in shared.items()
+        )
+    )
     if not cells:
         lines = ("no step and no kernel was recorded",)
     if strangers:
         lines += (f"{path.family} kernels of no known variant: {', '.join(strangers[:3])}",)
-    by_source = [v.name for v in path.variants if v.names_from_source]
-    if not ran and by_source:
-        lines += (f"the kernel names of {', '.join(by_source)} were read in source, never seen in a trace",)
     return lines
 
 
-def _reason(rec: Recording, path: FastPath, cell: Cell) -> str:
+def _places(where: list[str]) -> str:
+    """``1 of 1 prefill and 9 of 9 decode steps``."""
+    *before, last = where
+    return f"{', '.join(place.removesuffix(' steps') for place in before)} and {last}" if before else last
+
+
+def _reason(rec: Recording, path: FastPath, cell: Cell) -> tuple[str, str, str]:
+    """(what, where, more)."""
     missing = np.setdiff1d(cell.at, cell.ran)
     without = len(missing)
     where = f"{without:,} of {len(cell.at):,} {cell.phase} steps" if cell.steps else "the whole trace (no steps)"
     if len(cell.hidden) == without:
-        return f"graph launches show no kernels and no census explains them in {where}"
+        return "graph launches show no kernels and no census explains them", where, ""
     hidden = f"; in {len(cell.hidden):,} of them graph launches show no kernels" if len(cell.hidden) else ""
     # Which batches lack the path matters where others have it; otherwise the phase says it all.
     size = _rows(rec, missing) if cell.steps and len(cell.ran) else ""
     if path.counted_by is Anchor.KERNEL:
-        return f"no kernel of a known variant in {where}{size}{hidden}"
+        return "no kernel of a known variant", where, f"{size}{hidden}"
     if not cell.told:
-        return f"no runtime call was recorded, so no graph launch could be seen in {where}"
-    return f"no graph launch in {where}: eager{size}{hidden}"
+        return "no runtime call was recorded, so no graph launch could be seen", where, ""
+    return "no graph launch", where, f": eager{size}{hidden}"

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from m3probe.analyzers._layers import Layers, is_index_score
+from m3probe.analyzers._basis import removable_share, step_share
+from m3probe.analyzers._engine import told
+from m3probe.analyzers._layers import Layers
 from m3probe.analyzers._mlp import SharedMlps, shared_mlps
+from m3probe.analyzers._names import is_index_score
 from m3probe.analyzers._view import View, kernel_names, ms, percent, rows_named
-from m3probe.model.findings import Bound, Evidence, Finding, evidence
+from m3probe.model.findings import Evidence, Finding, evidence
 from m3probe.model.tables import Array
 from m3probe.schema.verdicts import FAMILIES, Family, Phase
 
-_BOUND = "their share of kernel time x (1 - idle share)"
+_BESIDE = 0.01
+"""Below this share of its own time, work on another stream is not called concurrent."""
 
 
 def shared_expert_finding(view: View) -> Iterator[Finding]:
@@ -30,12 +35,15 @@ def _separate(view: View, found: SharedMlps, steps: Array) -> Finding:
     timed = view.timed_steps(Phase.DECODE)
     rows = found.rows[view.rows_in(timed)[found.rows]]
     cost, bound = "time unknown", None
-    if len(rows):
+    beside = " on a stream of its own" if found.own_stream else ""
+    if len(rows) and view.decode is not None:
         cost = f"{ms(view.time_ns(rows) / len(timed))} of kernel time per step"
-        share = view.share_of_step(rows, timed)
-        bound = None if share is None else Bound(0.0, share, f"{_BOUND}; the arithmetic itself stays")
-    beside = " on a stream of its own, beside the routed experts" if found.own_stream else ""
-    kernel = view.ex.kernel[found.rows]
+        kernels = view.kernels_of(rows)
+        bound = removable_share(view.rec, kernels, view.decode, more="; the arithmetic itself stays")
+        hidden = 1.0 - bound.high / step_share(view.rec, kernels, view.decode)
+        beside += f" ({percent(hidden)} of its time beside other work)" if hidden > _BESIDE else ""
+        beside += ", with nothing beside it" if found.own_stream and hidden <= _BESIDE else ""
+    kernel = view.kernels_of(found.rows)
     return Finding(
         id="repeats.shared_expert_separate",
         question="repeats",
@@ -44,7 +52,9 @@ def _separate(view: View, found: SharedMlps, steps: Array) -> Finding:
         f"into the grouped GEMM would touch {launches:,.0f} launches per decode step, {cost}",
         where="decode",
         evidence=(
-            evidence("kernels", kernel[kernel >= 0], f"{len(found.rows):,} launches in {len(steps)} decode steps", "0"),
+            evidence(
+                "kernels", kernel, f"{len(found.rows):,} launches in {told(view.rec, steps, 'decode steps')}", "0"
+            ),
         ),
         advice="Append it to the routed experts (MiniMax M3 on ROCm: VLLM_ROCM_USE_AITER_FUSION_SHARED_EXPERTS=1, never "
         "with expert parallelism; vLLM 0.32.0 refuses it for MXFP8). Its arithmetic stays, launches and intermediate "
@@ -68,24 +78,20 @@ def index_reuse_finding(view: View, layers: Layers) -> Iterator[Finding]:
 
 
 def _seen(view: View, scores: Array, sparse: int) -> tuple[Evidence, ...]:
-    kernel = view.ex.kernel[scores]
-    steps = len(view.steps(Phase.DECODE))
-    observed = f"{int(scores.sum()):,} score launches in {steps} decode steps"
-    return (evidence("kernels", kernel[kernel >= 0], observed, f"{sparse} per step without reuse"),)
+    steps = told(view.rec, view.steps(Phase.DECODE), "decode steps")
+    observed = f"{int(scores.sum()):,} score launches in {steps}"
+    return (evidence("kernels", view.kernels_of(scores), observed, f"{sparse} per step without reuse"),)
 
 
 def _every_layer(view: View, scores: Array, sparse: int) -> Finding:
     timed = view.timed_steps(Phase.DECODE)
     rows = (view.ex.family == FAMILIES.index(Family.INDEXER)) & view.rows_in(timed)
     cost, bound = "", None
-    if rows.any():
-        cost = f", {ms(view.time_ns(rows) / len(timed))} per decode step"
-        share = view.share_of_step(rows, timed)
-        saved = (sparse - 1) / sparse
-        if share is not None:
-            bound = Bound(
-                0.0, share * saved, f"indexer share of step time x {sparse - 1}/{sparse} (one layer still chooses)"
-            )
+    if rows.any() and view.decode is not None:
+        cost = f", {ms(view.time_ns(rows) / len(timed))} of kernel time per decode step"
+        kept = f" x {sparse - 1}/{sparse} (one layer still chooses)"
+        whole = removable_share(view.rec, view.kernels_of(rows), view.decode, more=kept)
+        bound = replace(whole, high=whole.high * (sparse - 1) / sparse)
     return Finding(
         id="repeats.index_every_layer",
         question="repeats",

@@ -1,4 +1,9 @@
-"""GEMMs that start fewer programs than the device has units: in decode the idle units cost as much as the busy ones."""
+"""GEMMs that start fewer workgroups than the device has units.
+
+That is a fact of the launch. That more workgroups would be faster is not: a GEMM of a few rows waits for its weights,
+and memory can be busy before the units are. So only launches that leave more than a quarter of the units idle are
+bounded, the bound is an upper one, and the confidence is never high.
+"""
 
 from __future__ import annotations
 
@@ -8,95 +13,124 @@ from math import prod
 
 import numpy as np
 
-from m3probe.analyzers import _figures as figures
-from m3probe.analyzers._gemm import GemmGroup
-from m3probe.analyzers._gemm_ops import GROUPED
-from m3probe.analyzers._steptime import step_times
-from m3probe.model.findings import Bound, Finding, evidence
+from m3probe.analyzers._basis import basis, removable_share, step_share
+from m3probe.analyzers._gemm import Calls, evidence_of
+from m3probe.analyzers._gemm_ops import GROUPED, GemmShape
+from m3probe.model.findings import Bound, Finding
 from m3probe.model.recording import Recording
-from m3probe.schema.verdicts import PHASES, Phase
+from m3probe.schema.verdicts import Phase
 
+FILLED = 0.75
+"""Share of the units from which on a launch is not counted in the bound: 128 of 132 is no loss worth a tile."""
 _SHOWN = 4
 _ADVICE = (
-    "Give the full local shape to the tile choice: narrower N tiles or split-K until programs reach the units, and a "
-    "larger K step so that each program's loop is short (vLLM 46117); keep a separate small-M regime for decode "
-    "(vLLM 45725), and leave prefill's wide tiles alone."
+    "Measure before crediting it: decode GEMMs wait for memory. Give the full local shape to the tile choice: narrower "
+    "N tiles or split-K until workgroups reach the units, and a larger K step so that each one's loop is short (vLLM "
+    "46117); keep a separate small-M regime for decode (vLLM 45725), and leave prefill's wide tiles alone."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How a group of GEMM calls fills the device.
+    """How calls of one shape, kernel and grid fill the device.
 
-    ``programs`` and ``k_loops`` follow from ``tile``; ``ran`` says that this tile is the one that ran (it stands in
-    the kernel's name, or the kernel is the one the selector serves), not one that another kernel would have taken.
+    ``tile``, ``programs`` and ``k_loops`` are those of the tile that ran (it stands in the kernel's name, or the kernel
+    asked vLLM's selector); "" and None where nothing tells.
     """
 
-    group: GemmGroup
+    phase: Phase
+    shape: GemmShape | None
+    calls: tuple[Calls, ...]
     tile: str
     programs: int | None
     k_loops: int | None
     units: int | None
-    ran: bool
+
+    @property
+    def count(self) -> int:
+        """How many calls."""
+        return sum(part.count for part in self.calls)
+
+    @property
+    def grid(self) -> tuple[int, ...] | None:
+        """Recorded workgroups; None when not recorded."""
+        return self.calls[0].grid
 
     @property
     def workgroups(self) -> int | None:
-        """Workgroups that really start: the recorded grid (it holds split-K), else the programs of the tile that ran."""
-        if self.group.grid is not None:
-            return prod(self.group.grid)
-        return self.programs if self.ran else None
+        """Workgroups that start: the recorded grid (it holds split-K), else the programs of the tile that ran."""
+        return prod(self.grid) if self.grid is not None else self.programs
 
     @property
-    def starved(self) -> bool:
-        """Fewer workgroups than units; False where either is unknown."""
-        return self.workgroups is not None and self.units is not None and self.workgroups < self.units
+    def filled(self) -> float | None:
+        """Workgroups over units; None where either is unknown."""
+        return self.workgroups / self.units if self.workgroups and self.units else None
+
+    @property
+    def kernels(self) -> list[int]:
+        """Rows of all kernels that the calls computed with."""
+        return [row for part in self.calls for row in part.launched.tolist()]
+
+    @property
+    def time_ns(self) -> int:
+        """Their time, 0 where none has one."""
+        return sum(part.time_ns or 0 for part in self.calls)
 
     def text(self) -> str:
-        """``8x1536x6144: 96 of 132 (24 tiles)``."""
-        shape = self.group.shape
-        name = f"{shape.M}x{shape.N}x{shape.K}" if shape else f"shape unknown, {self.group.kernel[:60]}"
-        tiles = f" ({self.programs} tiles)" if self.programs not in {None, self.workgroups} and self.ran else ""
-        return f"{name}: {self.workgroups} of {self.units}{tiles}"
+        """``8x1536x6144: 96 of 132 (24 tiles), 54 launches``."""
+        shape = self.shape
+        name = f"{shape.M}x{shape.N}x{shape.K}" if shape else f"shape unknown, {self.calls[0].kernel[:60]}"
+        tiles = f" ({self.programs} tiles)" if self.programs not in {None, self.workgroups} else ""
+        return f"{name}: {self.workgroups} of {self.units}{tiles}, {self.count:,} launch{'es' * (self.count != 1)}"
 
 
 def starved_findings(rec: Recording, launches: Sequence[Launch], *, trusted: bool) -> Iterator[Finding]:
     """One finding for all starved GEMMs of decode, the most expensive first."""
-    grouped = [x for x in launches if x.group.shape and x.group.shape.kind == GROUPED]
-    decode = [x for x in launches if x.group.phase == Phase.DECODE and x not in grouped and x.workgroups and x.units]
-    starved = sorted((x for x in decode if x.starved), key=lambda x: (-(x.group.time_ns or 0), -x.group.count))
+    decode = [x for x in launches if x.phase == Phase.DECODE and x.filled and not _grouped(x)]
+    starved = sorted((x for x in decode if (x.filled or 1) < 1), key=lambda x: (-x.time_ns, -x.count))
     if not starved:
         return
-    time_ns = sum(x.group.time_ns or 0 for x in starved)
-    bound, words = _bound(rec, starved, time_ns) if time_ns else (None, "no kernel times")
-    calls = sum(x.group.count for x in starved)
-    claim = f"In decode {len(starved)} of {len(decode)} GEMM launches start fewer programs than the {starved[0].units} units"
-    claim += f": {calls:,} calls, {words}"
-    first = starved[0].group
+    few = [x for x in starved if (x.filled or 1) < FILLED]
+    bound, words = _bound(rec, few) if few else (None, "none of them leaves a quarter of the units idle")
     shown = "; ".join(x.text() for x in starved[:_SHOWN])
-    more = f"; and {len(starved) - _SHOWN} more" if len(starved) > _SHOWN else ""
+    more = f"; and {len(starved) - _SHOWN} more kinds" if len(starved) > _SHOWN else ""
+    units = starved[0].units
     yield Finding(
         id="shapes.starved.decode",
         question="shapes",
         verdict="starved",
-        claim=claim,
+        claim=f"In decode {_sum(starved):,} of {_sum(decode):,} GEMM launches start fewer workgroups than the {units} units"
+        f"{_time(starved)}; {words}",
         where="decode",
-        evidence=(evidence(first.table, first.rows, f"{shown}{more}", f"at least {starved[0].units} programs"),),
+        evidence=evidence_of(
+            [part for x in starved for part in x.calls], f"{shown}{more}", f"at least {units} workgroups"
+        ),
         advice=_ADVICE,
         bound=bound,
+        confidence="medium" if few else "low",
         trusted=trusted,
     )
 
 
-def _bound(rec: Recording, starved: Sequence[Launch], time_ns: int) -> tuple[Bound | None, str]:
-    """At most all of their time, as a share of decode's step time (what the other findings are shares of)."""
-    times = step_times(rec)
-    steps = np.flatnonzero((rec.steps["phase"] == PHASES.index(Phase.DECODE)) & times.seen)
-    window_ns = int(times.window_ns[steps].sum())
-    kernels_ns = int(figures.step_kernel_time_ns(rec)[steps].sum())
-    if not window_ns or not kernels_ns:
-        return None, "no step times"
-    idle_ns = sum((x.group.time_ns or 0) * (1 - (x.workgroups or 0) / (x.units or 1)) for x in starved)
-    high = min(1.0, time_ns / window_ns)
-    words = f"{high:.1%} of decode step time, {time_ns / kernels_ns:.1%} of its kernel time"
-    words += f" ({idle_ns / kernels_ns:.1%} is what idle units would save if they did their part)"
-    return Bound(0.0, high, "kernel time of these GEMMs / decode step time (Amdahl: they take no time)"), words
+def _grouped(launch: Launch) -> bool:
+    return launch.shape is not None and launch.shape.kind == GROUPED
+
+
+def _sum(launches: Sequence[Launch]) -> int:
+    return sum(x.count for x in launches)
+
+
+def _time(launches: Sequence[Launch]) -> str:
+    time_ns = sum(x.time_ns for x in launches)
+    return f" ({time_ns:,} ns with their split-K reductions)" if time_ns else ""
+
+
+def _bound(rec: Recording, few: Sequence[Launch]) -> tuple[Bound | None, str]:
+    """At most all of their time is won: an upper bound, for their weights must be read in any case."""
+    words = f"{_sum(few):,} of them leave more than a quarter idle"
+    base = basis(rec)
+    rows = np.array([row for x in few for row in x.kernels], dtype=np.int64)
+    if base is None or base.where != Phase.DECODE or not len(rows):
+        return None, words
+    bound = removable_share(rec, rows, base, more=" (Amdahl: as if they took no time)")
+    return bound, f"{words} and take {100 * step_share(rec, rows, base):.1f} % of {base.name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -52,13 +53,12 @@ def state_plane(view: View) -> State:
     ran, lines = view.ran, Lines()
     inserts = np.zeros(len(ran), dtype=bool)
     per_step: dict[tuple[str, str], tuple[int, int]] = {}
-    untold: dict[str, int] = {}
+    untold: Counter[tuple[str, str]] = Counter()
     blocks: list[int] = []
     scaled = False
     rows = np.flatnonzero(np.isin(ran.family, _FAMILIES))
-    groups = [
-        (g, _writes(view, g)) for g in alike(rows, ran.name, ran.op, ran.dims, ran.types, view.phase, view.unrecorded)
-    ]
+    words = (ran.name, ran.op, ran.dims, ran.types, ran.launch == NONE, view.replayed, view.phase, view.unrecorded)
+    groups = [(g, _writes(view, g)) for g in alike(rows, *words)]
     no_cache = {int(ran.name[g[0]]) for g, writes in groups if writes == ()}
     for group, writes in groups:
         phase, name = phase_of(group, view.phase), view.text(ran.name, int(group[0]))
@@ -66,7 +66,7 @@ def state_plane(view: View) -> State:
             continue  # elsewhere in this recording the same instantiation was given no cache
         inserts[group] = writes != ()
         if writes is None:
-            untold[phase] = untold.get(phase, 0) + len(group)
+            untold[phase, view.why_silent(int(group[0]))] += len(group)
             lines.add(
                 f"{KV}, {phase}", len(group), time_ns=view.time_ns(group), dtype=cache_dtype(name),
                 layout="not told", evidence=view.evidence(group),
@@ -85,10 +85,7 @@ def state_plane(view: View) -> State:
                 f"{write.what}, {phase}", len(group), nbytes=nbytes, time_ns=time_ns, dtype=dtype or write.dtype,
                 layout=write.layout, evidence=view.evidence(group),
             )  # fmt: skip
-    said = tuple(
-        f"bytes of {count:,} cache writes in {phase}: their launches show no arguments"
-        for phase, count in untold.items()
-    )
+    said = tuple(f"bytes of {count:,} cache writes in {phase}: {why}" for (phase, why), count in untold.items())
     return State(lines.rows(), inserts, per_step, min(blocks, default=None), said, scaled)
 
 

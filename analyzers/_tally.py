@@ -32,6 +32,26 @@ class View:
         mask: Array = self.ran.kernel == NONE
         return mask
 
+    @property
+    def replayed(self) -> Array:
+        """Mask: executions that a graph launch started."""
+        launch = self.ran.launch
+        if not len(self.rec.launches):
+            return np.zeros(len(launch), dtype=bool)
+        mask: Array = (launch != NONE) & self.rec.graph_launches[np.maximum(launch, 0)]
+        return mask
+
+    def why_silent(self, row: int) -> str:
+        """Why the launch of one execution shows no argument."""
+        name, launch = self.text(self.ran.op, row), int(self.ran.launch[row])
+        if name:
+            return f"inside {name}, which does not show it"
+        if launch == NONE:
+            return "without a recorded launch"
+        if self.rec.graph_launches[launch] and self.ran.census[row] == NONE:
+            return "replayed from a graph without a census"
+        return "launched outside of any recorded operator"
+
     def evidence(self, rows: Array) -> Evidence:
         """What proves these executions."""
         return Evidence.CENSUS if (self.ran.kernel[rows] == NONE).any() else Evidence.KERNELS

@@ -7,25 +7,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from m3probe.analyzers._basis import UNTIMED_SHARE, Basis, phase_basis, timed_steps
+from m3probe.analyzers._names import KernelName, names_of
 from m3probe.analyzers._steptime import StepTimes, step_times
-from m3probe.kernels.demangle import demangle
-from m3probe.kernels.grammar import classify, head_of
+from m3probe.analyzers._whole import short_replays
 from m3probe.model.executed import Executed, executed
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, TrustSection
 from m3probe.model.tables import NONE, Array
-from m3probe.schema.verdicts import FAMILIES, PHASES, Family, Phase, Trust
+from m3probe.schema.verdicts import PHASES, Phase, Trust
 
-UNTIMED_SHARE = 0.01
-"""Above this share of executions without a time (design: Trust) a sum of times is not stated."""
+__all__ = ["UNTIMED_SHARE", "KernelName", "View", "decode_tokens", "in_phases", "kernel_names", "ms", "percent"]
 
 
 @dataclass(frozen=True, slots=True)
 class View:
     """A recording seen by step.
 
-    ``proven`` [steps]: at least one execution, and no graph launch whose kernels are neither recorded nor in
-    the census. ``timed`` [steps]: proven, and the times of its executions are known.
+    ``proven`` [steps]: at least one execution, and no graph launch with kernels that are neither recorded nor in the
+    census: what it ran can be counted.
+    ``decode`` is what bounds of decode are shares of; None where its step time is not known.
     ``trusted`` is False when the evidence can hide kernels; ``doubts`` says why.
     """
 
@@ -33,7 +34,7 @@ class View:
     ex: Executed
     time: StepTimes
     proven: Array
-    timed: Array
+    decode: Basis | None
     trusted: bool
     doubts: tuple[str, ...]
 
@@ -42,8 +43,8 @@ class View:
         return np.flatnonzero(self.proven & in_phases(self.rec, *phases))
 
     def timed_steps(self, *phases: Phase) -> Array:
-        """Rows of timed steps of these phases."""
-        return np.flatnonzero(self.timed & in_phases(self.rec, *phases))
+        """Rows of steps whose times are known; none of a phase of which kernels may be missing."""
+        return timed_steps(self.rec, self.time, *phases)
 
     def rows_in(self, steps: Array) -> Array:
         """Mask of the executions of these steps."""
@@ -56,28 +57,20 @@ class View:
         dur = self.ex.dur_ns[rows]
         return int(dur[dur > 0].sum())
 
-    def share_of_step(self, rows: Array, steps: Array) -> float | None:
-        """Share of step time of some executions of timed steps: share of kernel time x (1 - idle share).
-
-        Where streams overlap, every kernel counts in proportion, so that all shares and the idle share make 1.
-        """
-        total = self.time_ns(self.rows_in(steps))
-        idle = self.time.idle_share(steps)
-        return None if idle is None or not total else self.time_ns(rows) / total * (1.0 - idle)
+    def kernels_of(self, rows: Array) -> Array:
+        """Rows of kernels of these executions (indices or a mask), as far as they were recorded."""
+        kernel = self.ex.kernel[rows]
+        found: Array = kernel[kernel >= 0]
+        return found
 
 
 def view(rec: Recording, so_far: Answer) -> View:
     """The view of a recording; trust is taken from the answer so far."""
     ex = executed(rec)
-    time = step_times(rec)
-    n = len(rec.steps)
     own = ex.step >= 0
-    count = np.bincount(ex.step[own], minlength=n)
-    untimed = np.bincount(ex.step[own & (ex.dur_ns < 0)], minlength=n)
-    proven = (count > 0) & ~_bare(rec)
-    timed = proven & time.seen & (untimed <= UNTIMED_SHARE * count)
-    trusted, doubts = _trust(so_far)
-    return View(rec, ex, time, proven, timed, trusted, doubts)
+    count = np.bincount(ex.step[own], minlength=len(rec.steps))
+    time = step_times(rec)
+    return View(rec, ex, time, (count > 0) & ~_bare(rec), phase_basis(rec, Phase.DECODE, time), *_trust(so_far))
 
 
 def in_phases(rec: Recording, *phases: Phase) -> Array:
@@ -86,9 +79,9 @@ def in_phases(rec: Recording, *phases: Phase) -> Array:
 
 
 def _bare(rec: Recording) -> Array:
-    """Steps with a graph launch of which nothing is known: what ran in it is unproven."""
+    """Steps with a graph launch whose lost kernels no census tells: what ran in it is unproven."""
     launches = rec.launches
-    bare = rec.unseen_replays & (launches["step"] != NONE)
+    bare = short_replays(rec) & (launches["graph"] == NONE) & (launches["step"] != NONE)
     found = np.zeros(len(rec.steps), dtype=bool)
     found[launches["step"][bare]] = True
     return found
@@ -101,22 +94,9 @@ def _trust(so_far: Answer) -> tuple[bool, tuple[str, ...]]:
     return not so_far.hiding and section.trust.verdict != Trust.UNUSABLE, so_far.hiding
 
 
-@dataclass(frozen=True, slots=True)
-class KernelName:
-    """What a name says: its own words without template arguments (lower case), and its category."""
-
-    head: str
-    category: str
-    family: Family
-
-
 def kernel_names(view: View) -> Mapping[int, KernelName]:
     """String id -> what the name says, for every name that was executed."""
-    found: dict[int, KernelName] = {}
-    for name, family in np.unique(np.stack([view.ex.name, view.ex.family]), axis=1).T.tolist():
-        text = view.rec.strings[name]
-        found[name] = KernelName(head_of(demangle(text).lower()), classify(text).category, FAMILIES[family])
-    return found
+    return names_of(view.rec.strings, view.ex.name, view.ex.family)
 
 
 def rows_named(view: View, chosen: list[int]) -> Array:
@@ -137,8 +117,10 @@ def decode_tokens(rec: Recording) -> Array:
 
 
 def percent(share: float) -> str:
-    """0.9142 -> '91.4 %'."""
-    return f"{100 * share:.1f} %"
+    """0.9142 -> '91.4 %'; what rounds to 0 or to all without being it is '<0.1 %' or '>99.9 %'."""
+    if 0 < share < 0.0005:
+        return "<0.1 %"
+    return ">99.9 %" if 0.9995 <= share < 1 else f"{100 * share:.1f} %"
 
 
 def ms(time_ns: float) -> str:

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from m3probe.analyzers import _figures as figures
+from m3probe.analyzers._basis import basis, removable_share
 from m3probe.analyzers._between import Copies, copies_between
-from m3probe.analyzers._comm_plane import comm_lines, inside_collectives
+from m3probe.analyzers._comm_plane import Comm, comm_plane, inside_collectives
 from m3probe.analyzers._compute_plane import compute_lines, direction, transfer_lines
 from m3probe.analyzers._state_plane import INDEX, KV, State, state_plane
 from m3probe.analyzers._tally import View, view
@@ -19,7 +19,7 @@ from m3probe.model.executed import executed
 from m3probe.model.findings import Bound, Evidence, Finding, evidence
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, BytePlanes, BytesSection, PlaneRow
-from m3probe.model.tables import Array
+from m3probe.model.tables import NONE, Array
 from m3probe.plugs import Analyzer
 from m3probe.schema.verdicts import FAMILIES, PHASES, Family, Phase
 
@@ -30,18 +30,18 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
     state = state_plane(seen)
     in_comm = inside_collectives(rec, rec.transfers["launch"])
     in_comm |= np.isin(rec.transfers["name"], [i for i, d in _directions(rec).items() if d.endswith("PtoP")])
-    comm = comm_lines(seen)
+    comm = comm_plane(seen)
     copied = transfer_lines(rec, np.flatnonzero(in_comm), " in collectives")
     between = copies_between(seen, state.inserts, state.block_bytes)
     compute = compute_lines(seen, ~in_comm)
     planes = BytePlanes(
         compute=compute,
         state=state.lines,
-        comm=(*comm, *copied),
+        comm=(*comm.lines, *copied),
         not_provable=tuple(_not_provable(seen, state, compute, comm, between)),
     )
     trusted = not so_far.hiding
-    found = [*_written(seen, state, trusted=trusted), *_comm_copies(rec, in_comm, comm, trusted=trusted)]
+    found = [*_written(seen, state, trusted=trusted), *_comm_copies(rec, in_comm, comm.lines, trusted=trusted)]
     found += _between(seen, between, state, trusted=trusted)
     return Answer((BytesSection(planes),), tuple(found))
 
@@ -54,7 +54,7 @@ def _directions(rec: Recording) -> dict[int, str]:
 
 
 def _not_provable(
-    seen: View, state: State, compute: tuple[PlaneRow, ...], comm: tuple[PlaneRow, ...], between: Copies
+    seen: View, state: State, compute: tuple[PlaneRow, ...], comm: Comm, between: Copies
 ) -> Iterator[str]:
     """What this input cannot show, each with its reason."""
     unseen = int(seen.rec.unseen_replays.sum())
@@ -73,10 +73,11 @@ def _not_provable(
         yield "dtype and layout of expert weights: operator and kernel names show activations alone"
     if _ran(seen, Family.ATTENTION) or _ran(seen, Family.SPARSE_ATTENTION):
         yield "bytes read by attention: which pages it read is data, not an argument"
-    if not comm:
+    if not comm.lines:
         yield "communication: no collective in this input; its absence proves nothing about other ranks or other steps"
-    elif any(row.bytes is None for row in comm):
-        yield "payloads of collectives whose operator was not recorded (graph replays without a census)"
+    if comm.untold:
+        reasons = "; ".join(f"{count:,} {reason}" for reason, count in comm.untold.most_common())
+        yield f"payloads of {comm.untold.total():,} collectives: {reasons}"
     yield "KV transfer between engines, and offload: no profiler record tells it from any other copy"
 
 
@@ -111,13 +112,12 @@ def _per_step(what: str, total: int, steps: int) -> str:
     return f"{what} {total // steps:,} B per step" if total % steps == 0 else f"{what} {total:,} B in {steps:,} steps"
 
 
-def _bound(rec: Recording, time_ns: int | None) -> Bound | None:
-    """At most the time of the copies, as a share of all kernels and copies."""
-    dur = rec.transfers["dur_ns"]
-    total = figures.kernel_time_ns(rec) + int(dur[dur > 0].sum())
-    if time_ns is None or not total:
+def _bound(rec: Recording, kernels: Array, transfers: Array) -> Bound | None:
+    """At most the step time in which nothing but these copies runs; None where no copy belongs to those steps."""
+    base = basis(rec)
+    if base is None or not base.chosen(rec, kernels, transfers).any():
         return None
-    return Bound(0.0, time_ns / total, f"{time_ns:,} ns of copies / {total:,} ns of kernels and copies")
+    return removable_share(rec, kernels, base, transfers)
 
 
 def _comm_copies(rec: Recording, in_comm: Array, comm: tuple[PlaneRow, ...], *, trusted: bool) -> Iterator[Finding]:
@@ -138,7 +138,7 @@ def _comm_copies(rec: Recording, in_comm: Array, comm: tuple[PlaneRow, ...], *, 
         where="communication plane",
         evidence=(evidence("transfers", rows, f"{moved:,} B"),),
         advice="Let the producer write into the collective's buffer, or let the consumer read from it.",
-        bound=_bound(rec, time_ns),
+        bound=_bound(rec, np.empty(0, dtype=np.int64), rows),
         trusted=trusted,
     )
 
@@ -154,6 +154,7 @@ def _between(seen: View, copies: Copies, state: State, *, trusted: bool) -> Iter
     count = len(copies.transfers) + len(copies.ran)
     if not count:
         return
+    kernels = seen.ran.kernel[copies.ran]
     time = f" in {copies.time_ns:,} ns" if copies.time_ns is not None else ""
     moved = evidence("transfers", copies.transfers, f"{len(copies.transfers):,} copies")
     yield Finding(
@@ -167,6 +168,6 @@ def _between(seen: View, copies: Copies, state: State, *, trusted: bool) -> Iter
         where="state plane",
         evidence=((moved,) if moved.count else ()) + _shown(seen, copies.ran, "copy kernels"),
         advice="Hand the attend page ids instead: a block of 128 tokens is eight ids of a 16-token page (vLLM PR 47287).",
-        bound=_bound(seen.rec, copies.time_ns),
+        bound=_bound(seen.rec, kernels[kernels != NONE], copies.transfers),
         trusted=trusted,
     )

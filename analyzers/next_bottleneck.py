@@ -6,24 +6,37 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from m3probe.analyzers._basis import Basis, basis
+from m3probe.analyzers import _figures as figures
+from m3probe.analyzers._basis import Basis, basis, removable_share, step_share
+from m3probe.analyzers._idle import KERNELS, Idle, idle_of
 from m3probe.analyzers._view import View, percent, view
+from m3probe.analyzers._waiting import CAUSES, IDLE, idle_finding, level
+from m3probe.analyzers._whole import whole
 from m3probe.model.findings import Bound, Finding, evidence
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, BottleneckSection, NextBottleneck
+from m3probe.model.tables import Array
 from m3probe.plugs import Analyzer
-from m3probe.schema.verdicts import FAMILIES, Family
+from m3probe.schema.verdicts import FAMILIES, Family, Phase
 
-FAMILIES_SHOWN = 5
+SHOWN = 5
+"""Candidates shown: families, and copies, which are none."""
 FLAT_FAMILY = 0.15
 FLAT_BOUND = 0.03
 """Leaves are flat when the largest family or the best bound is below these shares of step time (design: Finding)."""
 WAITS = 0.10
 """The device waits when it is idle for more than this share of step time; a profiler alone adds a few per cent."""
 
-_ADVICE = {
-    Family.GEMM: "Look at its local shapes and tiles (question shapes): decode GEMMs with few rows read weights, so "
+_GEMM_ADVICE = {
+    Phase.DECODE: "Look at its local shapes and tiles (question shapes): decode GEMMs with few rows read weights, so "
     "their dtype and the programs per compute unit decide",
+    Phase.PREFILL: "Look at its local shapes and tiles (question shapes): with many rows GEMMs compute, so the dtype, the "
+    "tile and the library's choice decide how near they come to the peak",
+    Phase.MIXED: "Look at its local shapes and tiles (question shapes): rows of prefill and decode share these GEMMs, so the "
+    "row count of the step decides whether they compute or read weights",
+}
+_ADVICE = {
+    Family.GEMM: "Look at its local shapes and tiles (question shapes)",
     Family.MOE_GEMM: "Look at the MoE backend that ran (question paths) and its grouped shapes (question shapes)",
     Family.ATTENTION: "Look at which attention backend ran, and at the KV dtype (questions paths and bytes)",
     Family.SPARSE_ATTENTION: "Look at which sparse attention path ran (question paths)",
@@ -34,130 +47,140 @@ _ADVICE = {
 _DEFAULT_ADVICE = (
     "Many small kernels: fuse them into their neighbours, or look at how often they run (question repeats)"
 )
-_FAMILY, _IDLE = "next_bottleneck.family.", "next_bottleneck.idle"
-# Findings of others that say why the device waits inside a step; the first that is there explains it.
-_WHY_IT_WAITS = ("repeats.decode_eager", "repeats.launch_bound", "repeats.eager_decode_steps")
+_COPIES_ADVICE = (
+    "Look at what is copied and which way (question bytes): copies to the host that a step waits for, staging that a "
+    "registered buffer would spare, many small ones that one could carry"
+)
+_FAMILY, _COPIES = "next_bottleneck.family.", "next_bottleneck.copies"
 
 
 def judge(rec: Recording, so_far: Answer) -> Answer:
-    """Families and the idle gap with Amdahl bounds, and the one finding to act on."""
+    """Families, copies and the idle gap with the bounds of taking them out, and the one finding to act on."""
     seen = view(rec, so_far)
-    base = basis(seen)
+    base = basis(rec)
     if base is None:
-        why = "no kernel of a step has a known time, so nothing can be bounded"
-        return Answer((BottleneckSection(None),), (_none(seen, why),))
-    own = (*_families(seen, base), *_idle(seen, base))
+        return Answer((BottleneckSection(None),), (_none(seen, _why_not(seen)),))
+    idle = idle_of(rec, seen.time, base.steps) if base.where else None
+    causes = [f for f in so_far.findings if f.id in CAUSES and f.bound is not None and f.bound.basis == base.name]
+    own = list(_candidates(seen, base))
+    if base.idle > 0:
+        own.append(idle_finding(seen, base, idle, causes))
     if not seen.trusted:
         doubts = "; ".join(seen.doubts) or "the evidence is unusable"
-        return Answer(
-            (BottleneckSection(None),), (*own, _none(seen, f"kernels may be missing ({doubts}): no bound holds"))
-        )
-    chosen = _choose(base, (*so_far.findings, *own))
-    return Answer((BottleneckSection(chosen),), own)
+        none = _none(seen, f"kernels may be missing ({doubts}): no bound holds")
+        return Answer((BottleneckSection(None),), (*own, none))
+    return Answer((BottleneckSection(_choose(base, idle, (*so_far.findings, *own))),), tuple(own))
 
 
 ANALYZER = Analyzer(title="What is the next bottleneck?", order=90, judge=judge)
 
 
-def _families(view: View, base: Basis) -> Iterator[Finding]:
-    time = base.family_ns(view)
-    total = int(time.sum())
-    overall = np.zeros(len(FAMILIES), dtype=np.int64)
-    known = view.ex.dur_ns > 0
-    np.add.at(overall, view.ex.family[known], view.ex.dur_ns[known])
-    for index in np.argsort(-time, kind="stable")[:FAMILIES_SHOWN].tolist():
-        if time[index]:
-            everywhere = int(overall[index]) / int(overall.sum())
-            yield _family(view, base, index, int(time[index]) / total, everywhere)
+def _why_not(view: View) -> str:
+    if not whole(view.rec):
+        return "kernels are or may be missing from the recording (trust says why), so that no share of step time holds"
+    return "no kernel of a step has a known time, so nothing can be bounded"
 
 
-def _family(view: View, base: Basis, index: int, kernel_share: float, everywhere: float) -> Finding:
-    family = FAMILIES[index]
-    share = kernel_share * (1.0 - base.idle)
-    kernels = view.ex.kernel[base.rows & (view.ex.family == index)]
+def _candidates(view: View, base: Basis) -> Iterator[Finding]:
+    """The largest consumers of step time: families, and copies (memcpy and memset), by the time they take."""
+    rec, events = view.rec, base.events
+    kind = np.where(events.kernel >= 0, rec.kernels["family"][events.kernel] if len(rec.kernels) else 0, len(FAMILIES))
+    own = base.chosen(rec, np.ones(len(rec.kernels), dtype=bool), np.ones(len(rec.transfers), dtype=bool))
+    time = np.zeros(len(FAMILIES) + 1, dtype=np.int64)
+    np.add.at(time, kind[own], (events.end - events.start)[own])
+    overall = _everywhere(rec)
+    for index in np.argsort(-time, kind="stable")[:SHOWN].tolist():
+        if not time[index]:
+            return
+        if index == len(FAMILIES):
+            yield _copies(view, base, events.transfer[own & (kind == index)])
+        else:
+            yield _family(view, base, FAMILIES[index], events.kernel[own & (kind == index)], (time, overall))
+
+
+def _family(view: View, base: Basis, family: Family, kernels: Array, times: tuple[Array, Array]) -> Finding:
+    bound = removable_share(view.rec, kernels, base)
+    of_its, of_all = (int(time[FAMILIES.index(family)]) / max(int(time[: len(FAMILIES)].sum()), 1) for time in times)
+    takes, beside = _said(step_share(view.rec, kernels, base), bound)
+    everywhere = f", {percent(of_all)} of all kernel time" if of_all else ""
+    advice = _ADVICE.get(family, _DEFAULT_ADVICE)
+    if family is Family.GEMM and base.where:
+        advice = _GEMM_ADVICE.get(Phase(base.where), advice)
     return Finding(
         id=f"{_FAMILY}{family}",
         question="next_bottleneck",
         verdict="share",
-        claim=f"{family} takes {percent(share)} of {base.name} ({percent(kernel_share)} of its kernel time, "
-        f"{percent(everywhere)} of all kernel time)",
+        claim=f"{family} takes {takes} of {base.name} ({percent(of_its)} of its kernel time{everywhere}){beside}",
         where=base.where,
-        evidence=(evidence("kernels", kernels[kernels >= 0], f"{len(kernels):,} kernels"),),
-        advice=_ADVICE.get(family, _DEFAULT_ADVICE),
-        bound=Bound(
-            0.0,
-            share,
-            "Amdahl, if the family cost nothing: share of kernel time (plain sum; streams that overlap count in full) "
-            "x (1 - idle share)",
-        ),
+        evidence=(evidence("kernels", np.sort(kernels), f"{len(kernels):,} kernels"),),
+        advice=advice,
+        bound=bound,
         trusted=view.trusted,
     )
 
 
-def _idle(view: View, base: Basis) -> Iterator[Finding]:
-    if base.idle <= 0:
-        return
-    where = ""
-    if base.tail is not None:
-        inside = max(base.idle - base.tail, 0.0)
-        where = f": {percent(inside)} between kernels of a step, {percent(base.tail)} between steps"
-    yield Finding(
-        id=_IDLE,
+def _said(takes: float, bound: Bound) -> tuple[str, str]:
+    """The time taken, and what of it is won where that differs: other work runs at the same time."""
+    share, won = percent(takes), percent(bound.high)
+    return share, "" if share == won else f"; other work runs beside it, so that taking it out wins {won}"
+
+
+def _everywhere(rec: Recording) -> Array:
+    """Kernel time by family over the whole recording; zeros where kernels are missing."""
+    rows = figures.timed(rec) if whole(rec) else np.empty(0, dtype=np.int64)
+    time = np.zeros(len(FAMILIES), dtype=np.int64)
+    np.add.at(time, rec.kernels["family"][rows], rec.kernels["dur_ns"][rows])
+    return time
+
+
+def _copies(view: View, base: Basis, transfers: Array) -> Finding:
+    none = np.empty(0, dtype=np.int64)
+    bound = removable_share(view.rec, none, base, transfers)
+    takes, beside = _said(step_share(view.rec, none, base, transfers), bound)
+    return Finding(
+        id=_COPIES,
         question="next_bottleneck",
-        verdict="idle",
-        claim=f"The device is idle for {percent(base.idle)} of {base.name}{where}",
+        verdict="share",
+        claim=f"Copies and fills (memcpy, memset) take {takes} of {base.name}{beside}",
         where=base.where,
-        evidence=(evidence("steps", base.steps, f"{base.window_ns:,} ns of {base.name}", "no gap"),),
-        advice="Between kernels: graphs or fewer launches. Between steps: the scheduler, sampling and the front end (question "
-        "queues). A profiler slows the host: measure the step time without it before crediting all of it",
-        bound=Bound(0.0, base.idle, f"idle share of {base.name}, if the next kernel were always ready"),
-        confidence="medium",  # recorded under a profiler, which slows the host
+        evidence=(evidence("transfers", np.sort(transfers), f"{len(transfers):,} copies and fills"),),
+        advice=_COPIES_ADVICE,
+        bound=bound,
         trusted=view.trusted,
     )
 
 
-def _choose(base: Basis, findings: Sequence[Finding]) -> NextBottleneck | None:
+def _choose(base: Basis, idle: Idle | None, findings: Sequence[Finding]) -> NextBottleneck | None:
     """The largest trusted bound, or what names the level above when leaves are flat and the device waits.
 
-    Of equal bounds the first wins, so that a finding with a cause beats the plain gap.
+    Only bounds on the same step time are compared. Of equal bounds the first wins, so that a finding with a cause
+    beats the plain gap.
     """
-    bounded = [(f, f.bound) for f in findings if f.bound is not None and f.trusted and f.bound.high > 0]
+    bounded = [(f, b) for f in findings if (b := f.bound) and f.trusted and b.high > 0 and b.basis in ("", base.name)]
     if not bounded:
         return None
     best, bound = max(bounded, key=lambda pair: pair[1].high)
-    top = max((b.high for f, b in bounded if f.id.startswith(_FAMILY)), default=0.0)
+    top = max((b.high for f, b in bounded if f.id.startswith((_FAMILY, _COPIES))), default=0.0)
     flat = top < FLAT_FAMILY or bound.high < FLAT_BOUND
-    leaves = f"leaves are flat (largest family {percent(top)} of {base.name})"
+    leaves = f"leaves are flat (the largest of them frees {percent(top)} of {base.name})"
+    look = f"the level to look at is the {level(idle)}, above any kernel"
     if flat and base.idle > WAITS:
-        best = _level_above(base, [f for f, _ in bounded])
-        return NextBottleneck(best.id, best.bound, f"{leaves} and {_waiting(base)}")
-    largest = f"the largest trusted bound: up to {percent(bound.high)} of {base.name}"
+        best = _level_above(best, idle, [f for f, _ in bounded])
+        return NextBottleneck(best.id, best.bound, f"{leaves} and the device waits: {look}")
     if flat:
         why = (
             f"{leaves} and the device does not wait: ask a level up (paths, bytes, state, queue) before another kernel"
         )
-    else:
-        why = f"{largest}; {_waiting(base)}" if best.id in (*_WHY_IT_WAITS, _IDLE) else largest
-    return NextBottleneck(best.id, best.bound, why)
+        return NextBottleneck(best.id, best.bound, why)
+    largest = f"the largest trusted bound on {base.name}"
+    return NextBottleneck(best.id, best.bound, f"{largest}; {look}" if best.id in {*CAUSES, IDLE} else largest)
 
 
-def _waiting(base: Basis) -> str:
-    level = "queue" if _between_steps(base) else "launch"
-    return (
-        f"the device waits {percent(base.idle)} of {base.name}: the level to look at is the {level}, above any kernel"
-    )
-
-
-def _between_steps(base: Basis) -> bool:
-    """Most of the waiting lies between steps, where no launch of a step can be at fault."""
-    return base.tail is not None and base.tail > base.idle / 2
-
-
-def _level_above(base: Basis, bounded: Sequence[Finding]) -> Finding:
-    """The finding that says why the device waits inside a step, else the gap itself."""
+def _level_above(best: Finding, idle: Idle | None, bounded: Sequence[Finding]) -> Finding:
+    """The finding that says why the device waits where it waits most, else the gap itself."""
     by_id = {f.id: f for f in bounded}
-    causes = () if _between_steps(base) else _WHY_IT_WAITS
-    return by_id[next((cause for cause in causes if cause in by_id), _IDLE)]
+    causes = CAUSES if idle is None or idle.largest == KERNELS else ()
+    return next((by_id[name] for name in (*causes, IDLE, *CAUSES) if name in by_id), best)
 
 
 def _none(view: View, why: str) -> Finding:

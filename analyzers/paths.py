@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from m3probe.analyzers._anchors import Calls, Names, calls_of, unnamed
-from m3probe.analyzers._places import Cell, cells, places
-from m3probe.analyzers._said import evidence_lines, fallback_lines, reasons_of
+from m3probe.analyzers._places import Cell, Places, cells, places
+from m3probe.analyzers._said import evidence_lines, fallback_lines, name_lines, reasons_of
 from m3probe.fastpaths import fast_paths
 from m3probe.model.executed import executed
-from m3probe.model.findings import Finding, evidence
+from m3probe.model.findings import Evidence, Finding, evidence
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, PathCell, PathRow, PathsSection
 from m3probe.plugs import Analyzer
@@ -33,9 +33,10 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
     for name, path in fast_paths().items():
         calls = calls_of(rec, path, names, where)
         total = sum((c.per_place for c in calls), np.zeros(len(where), dtype=np.int64))
-        row = _row(rec, name, path, calls, cells(rec, where, total), unnamed(path, names, calls), vendor, hides)
+        seen = cells(rec, where, total)
+        row = _row(rec, name, path, calls, seen, unnamed(path, names, calls), vendor, hides)
         rows.append(row)
-        findings.append(_finding(row, calls, trusted=not hides))
+        findings.append(_finding(row, calls, _asked(where, seen), trusted=not hides))
     return Answer((PathsSection(tuple(rows)),), tuple(findings))
 
 
@@ -106,6 +107,7 @@ def _row(
     verdict = _rolled_up(path, by_phase)
     decisive = _decisive(path, by_phase)
     ran = [c for c in calls if c.per_place.any()]
+    ordered = sorted(seen, key=lambda cell: cell.phase not in decisive)  # what decides is said first
     rests_on = [c.variant for c in ran] if ran else list(path.variants)
     return PathRow(
         id=name,
@@ -115,9 +117,10 @@ def _row(
         counts=_counts(calls, seen),
         configured="unknown",
         eligible="unknown",
-        reasons=(*reasons_of(rec, path, seen, strangers, ran=bool(ran)), *hides, NO_CONFIGURATION),
-        evidence=(*evidence_lines(rec, ran, seen), *fallback_lines(path, ran, vendor)),
-        names_from_source=any(v.names_from_source for v in rests_on),
+        reasons=(*reasons_of(rec, path, ordered, strangers), *hides, NO_CONFIGURATION),
+        evidence=(*evidence_lines(rec, ran, seen), *fallback_lines(path, ran, vendor), *name_lines(path, rests_on)),
+        # what ran is as sure as its least sure name; that nothing ran proves something only where names were seen
+        names_from_source=(any if ran else all)(v.names_from_source for v in rests_on),
         by_phase={str(phase): str(v) for phase, v in by_phase.items()},
         cells=tuple(_cell(rec, cell, ran, decides=cell.phase in decisive) for cell in seen),
     )
@@ -137,7 +140,17 @@ def _cell(rec: Recording, cell: Cell, ran: list[Calls], *, decides: bool) -> Pat
     )
 
 
-def _finding(row: PathRow, calls: list[Calls], *, trusted: bool) -> Finding:
+def _asked(where: Places, seen: list[Cell]) -> tuple[Evidence, ...]:
+    """The steps that were asked and did not call the path; () where the trace has no steps."""
+    without = [np.setdiff1d(cell.at, cell.ran) for cell in seen]
+    missing = np.concatenate(without) if without else np.empty(0, dtype=np.int64)
+    missing = np.sort(missing[where.is_step[missing]])
+    asked = sum(cell.steps for cell in seen)
+    said = f"no call in {len(missing):,} of {asked:,} steps asked"
+    return (evidence("steps", missing, said, "a call in each"),) if len(missing) else ()
+
+
+def _finding(row: PathRow, calls: list[Calls], asked: tuple[Evidence, ...], *, trusted: bool) -> Finding:
     if row.verdict == PathVerdict.EXECUTED:
         claim = f"{row.title} ran as {row.variant}: {row.evidence[0]}"
         advice = "Nothing here says that it was the variant asked for; compare with the configuration."
@@ -154,7 +167,7 @@ def _finding(row: PathRow, calls: list[Calls], *, trusted: bool) -> Finding:
         verdict=row.verdict,
         claim=claim,
         where=", ".join(f"{phase} {verdict}" for phase, verdict in row.by_phase.items()),
-        evidence=shown,
+        evidence=(*shown, *(asked if row.verdict != PathVerdict.EXECUTED else ())),
         advice=advice,
         confidence="medium" if row.names_from_source and row.variant else "high",
         trusted=trusted,

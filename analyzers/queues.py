@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from m3probe.analyzers._engine import once, told
 from m3probe.analyzers._steptime import StepTimes, step_times
 from m3probe.analyzers._view import in_phases, ms, percent
 from m3probe.model.findings import Finding, evidence
@@ -64,13 +65,13 @@ def _range(values: Array) -> str:
 
 
 def _prefill(rec: Recording) -> str:
-    steps = np.flatnonzero(in_phases(rec, Phase.PREFILL, Phase.MIXED))
+    steps = np.flatnonzero(in_phases(rec, Phase.PREFILL, Phase.MIXED) & once(rec))
     tokens = _known(rec.steps["ctx_tokens"][steps])
     return f"{_range(tokens)} prefill tokens in each of {len(tokens)} step(s)" if len(tokens) else ""
 
 
 def _decode(rec: Recording) -> str:
-    steps = np.flatnonzero(in_phases(rec, Phase.DECODE, Phase.MIXED))
+    steps = np.flatnonzero(in_phases(rec, Phase.DECODE, Phase.MIXED) & once(rec))
     requests = _known(rec.steps["gen_reqs"][steps])
     return f"{_range(requests)} decode requests in each of {len(requests)} step(s)" if len(requests) else ""
 
@@ -83,9 +84,8 @@ def _context(rec: Recording) -> str:
 
 def _between_steps(rec: Recording, times: StepTimes) -> str:
     """Device time between the work of a step and the first work of the next one: the host was not ready."""
-    worked = np.flatnonzero(times.seen)
-    followed = worked[:-1][np.diff(rec.steps["file"][worked]) == 0]  # the last step of a file has no gap after it
-    gaps = followed[in_phases(rec, Phase.PREFILL, Phase.DECODE, Phase.MIXED, Phase.UNKNOWN)[followed]]
+    working = in_phases(rec, Phase.PREFILL, Phase.DECODE, Phase.MIXED, Phase.UNKNOWN)
+    gaps = np.flatnonzero(working & times.followed & ~times.short)  # nothing is known of what comes after the last step
     window = int(times.window_ns[gaps].sum())
     if not window:
         return ""
@@ -112,7 +112,7 @@ def _unmeasured(rec: Recording) -> Iterator[Finding]:
         verdict="unproven",
         claim="Which queue grows is unproven: a trace shows steps, not the requests that wait for one",
         where="",
-        evidence=(evidence("steps", steps, f"{len(steps):,} steps, no queue"),),
+        evidence=(evidence("steps", steps, f"{told(rec, steps)}, no queue"),),
         advice="Take the /metrics page twice during the run and keep the bench JSON: waiting requests that rise between the "
         "two say which queue grows",
     )

@@ -8,6 +8,7 @@ import numpy as np
 
 from m3probe.analyzers._costs import RESPONSE_TOKENS, cost_findings, costs, drafts
 from m3probe.analyzers._coverage import coverage_findings, graph_coverage
+from m3probe.analyzers._engine import count, told
 from m3probe.analyzers._layers import Layers, layers
 from m3probe.analyzers._relayout import relayout_findings
 from m3probe.analyzers._sparse_work import index_reuse_finding, shared_expert_finding
@@ -27,11 +28,14 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
     seen = view(rec, so_far)
     found = layers(seen)
     section = RepeatsSection(tuple(_rows(seen, found)), graph_coverage(rec), costs(seen))
+    graphs = tuple(coverage_findings(seen))
+    # the same idle time is bounded once, by the finding that names its cause
+    explained = next((finding.id for finding in graphs if finding.bound is not None), "")
     findings = (
         *_unproven(seen),
         *_launches(seen, found),
-        *coverage_findings(seen),
-        *cost_findings(seen),
+        *graphs,
+        *cost_findings(seen, explained=explained),
         *shared_expert_finding(seen),
         *index_reuse_finding(seen, found),
         *relayout_findings(seen),
@@ -53,13 +57,15 @@ def _rows(view: View, layers: Layers) -> Iterator[RepeatRow]:
 
 def _row(view: View, layers: Layers, phase: Phase, steps: Array, family: int) -> RepeatRow | None:
     rows = view.rows_in(steps) & (view.ex.family == family)
-    count = int(rows.sum())
-    if not count:
+    number_of = int(rows.sum())
+    if not number_of:
         return None
-    per_step = count / len(steps)
-    number = layers.of(FAMILIES[family], per_step)
+    per_step = number_of / len(steps)
+    # a step of unknown phase may hold several passes through the layers
+    number = None if phase is Phase.UNKNOWN else layers.of(FAMILIES[family], per_step)
     untimed = int((view.ex.dur_ns[rows] < 0).sum())
-    time_ns = view.time_ns(rows) if untimed <= UNTIMED_SHARE * count else None
+    known = untimed <= UNTIMED_SHARE * number_of and not view.time.short[in_phases(view.rec, phase)].any()
+    time_ns = view.time_ns(rows) if known else None
     return RepeatRow(
         phase=str(phase),
         family=str(FAMILIES[family]),
@@ -89,7 +95,7 @@ def _unproven(view: View) -> Iterator[Finding]:
         id="repeats.unproven",
         question="repeats",
         verdict="unproven",
-        claim=f"What ran in {len(steps):,} of {int(working.sum()):,} steps is unproven: the trace holds no kernels of theirs, "
+        claim=f"What ran in {count(view.rec, steps):,} of {count(view.rec, np.flatnonzero(working)):,} steps is unproven: the trace holds no kernels of theirs, "
         "or not those of their graphs; they are left out of every mean",
         where="",
         evidence=(evidence("steps", steps, "no kernels, or graph launches without kernels"),),
@@ -119,7 +125,7 @@ def _launches(view: View, layers: Layers) -> Iterator[Finding]:
         claim=f"A decode step runs {per_step:,.1f} kernels{said}: {per_step * RESPONSE_TOKENS:,.0f} in the "
         f"{RESPONSE_TOKENS:,} steps of a {RESPONSE_TOKENS:,}-token response{sparse}",
         where="decode",
-        evidence=(evidence("steps", steps, f"{total:,} kernels in {len(steps)} decode steps"),),
+        evidence=(evidence("steps", steps, f"{total:,} kernels in {told(view.rec, steps, 'decode steps')}"),),
         advice="Multiply every small cost by these numbers before judging it small",
         trusted=view.trusted,
     )

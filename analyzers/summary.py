@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from m3probe.analyzers import _figures as figures
-from m3probe.analyzers._steptime import step_times
+from m3probe.analyzers._steptime import StepTimes, step_times
+from m3probe.analyzers._whole import whole
 from m3probe.hardware import identify
 from m3probe.model.executed import executed
 from m3probe.model.recording import Recording
@@ -19,13 +20,14 @@ from m3probe.schema.verdicts import FAMILIES, GRAPH_MODES, PHASES
 
 def judge(rec: Recording, _so_far: Answer) -> Answer:
     """The totals of design section 5, over all ranks."""
-    return Answer((SummarySection(_meta(rec), _summary(rec), _steps(rec)),))
+    times = step_times(rec)
+    return Answer((SummarySection(_meta(rec), _summary(rec, times), _steps(rec, times)),))
 
 
 ANALYZER = Analyzer(title="What ran?", order=10, judge=judge)
 
 
-def _summary(rec: Recording) -> Summary:
+def _summary(rec: Recording, times: StepTimes) -> Summary:
     known = bool(len(figures.timed(rec)))
     return Summary(
         kernel_count=len(rec.kernels),
@@ -35,25 +37,29 @@ def _summary(rec: Recording) -> Summary:
         graph_launches=int(rec.graph_launches.sum()),
         devices=tuple(np.unique(rec.kernels["device"]).tolist()),
         families=_families(rec),
-        phases=_phases(rec),
+        phases=_phases(rec, times),
     )
 
 
 def _families(rec: Recording) -> tuple[FamilyRow, ...]:
-    """Executions by family; those known from the census alone have no time, and then no share is known either."""
+    """Executions by family; those known from the census alone have no time.
+
+    Where kernels are missing no share is stated: what was lost is not spread over the families like what was kept.
+    """
     ran = executed(rec)
     count = np.bincount(ran.family, minlength=len(FAMILIES))
     untimed = np.bincount(ran.family[ran.kernel == NONE], minlength=len(FAMILIES))
     rows = figures.timed(rec)
     time = np.zeros(len(FAMILIES), dtype=np.int64)
     np.add.at(time, rec.kernels["family"][rows], rec.kernels["dur_ns"][rows])
-    total = 0 if untimed.any() else int(time.sum())
+    total = int(time.sum()) if whole(rec) else 0
     found = [
         FamilyRow(
             family=str(family),
             count=int(count[i]),
             time_ns=int(time[i]) if len(rows) and not untimed[i] else None,
             share=int(time[i]) / total if total else None,
+            unrecorded=int(untimed[i]),
         )
         for i, family in enumerate(FAMILIES)
         if count[i]
@@ -61,25 +67,26 @@ def _families(rec: Recording) -> tuple[FamilyRow, ...]:
     return tuple(sorted(found, key=lambda row: (-(row.time_ns or 0), -row.count, row.family)))
 
 
-def _phases(rec: Recording) -> tuple[PhaseRow, ...]:
+def _phases(rec: Recording, windows: StepTimes) -> tuple[PhaseRow, ...]:
     counts = figures.step_kernel_counts(rec)
     times = figures.step_kernel_time_ns(rec)
-    windows = step_times(rec)
     timed = bool(len(figures.timed(rec)))
     found = []
     for index, phase in enumerate(PHASES):
         steps = np.flatnonzero(rec.steps["phase"] == index)
         if len(steps):
-            time = int(times[steps].sum()) if timed else None
-            found.append(PhaseRow(str(phase), len(steps), int(counts[steps].sum()), time, windows.idle_share(steps)))
+            short = int(windows.short[steps].sum())
+            time = int(times[steps].sum()) if timed and not short else None
+            idle = windows.idle_share(steps)
+            found.append(PhaseRow(str(phase), len(steps), int(counts[steps].sum()), time, idle, short))
     return tuple(found)
 
 
-def _steps(rec: Recording) -> tuple[StepRow, ...]:
+def _steps(rec: Recording, windows: StepTimes) -> tuple[StepRow, ...]:
     counts = figures.step_kernel_counts(rec).tolist()
     times = figures.step_kernel_time_ns(rec).tolist()
     ranks = figures.rank_of_steps(rec).tolist()
-    timed = bool(len(figures.timed(rec)))
+    known = ~windows.short & bool(len(figures.timed(rec)))
     steps = rec.steps
     columns = [steps[key].tolist() for key in ("phase", "rows", "requests", "graph_mode")]
     found = []
@@ -92,7 +99,7 @@ def _steps(rec: Recording) -> tuple[StepRow, ...]:
                 rows=None if rows == NONE else rows,
                 requests=None if requests == NONE else requests,
                 kernel_count=counts[i],
-                kernel_time_ns=times[i] if timed else None,
+                kernel_time_ns=times[i] if known[i] else None,
                 graph_mode=str(GRAPH_MODES[mode]),
             )
         )

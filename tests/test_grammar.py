@@ -125,11 +125,15 @@ kernel_unified_attention_2d.kd
 _Z35paged_attention_ll4mi_reduce_kernelIDF16_Li128ELi128ELi512EEvPT_PKfS3_PKS0_PKii
 _ZN5aiter39mla_pfl_bf16_a16w16_causal_subQ16_mqa16E | _ZN5aiter36mla_a8w8_qh16_qseqlen1_gqaratio16_psE
 void kn_mla_reduce_v1_ps<int>(int) | aiter::fmha_fwd_hd128_bf16_causal_group
+# norm source
+MIOpenBatchNormFwdTrainSpatial
 # norm seen
+kernel_cutlass_kernel_flashinfer_norm_kernels_rmsnorm_RMSNormKernel_object_at__tensorptrbf16gmem
 void vllm::scaled_rms_norm_kernel<c10::Half>(c10::Float8_e4m3fnuz*, c10::Half const*, float)
 void cudnn::bn_fw_tr_1C11_singleread<float, 512, true, 1, 2, 0>(int) | layer_norm_gated_fwd_kernel
 _fused_rms_mxfp4_quant_kernel | RMSNormKernel | _minimax_rms_apply_kernel
 # activation source
+MIOpenNeuronFwd | void cudnn::detail::activation_fw_4d_kernel<float, float, 128, 1, 4>(cudnnTensorStruct, float const*)
 _gelu_and_mul_sparse_kernel | activationDeepSeekKernel
 void vllm::silu_mul_fp8_quant_deep_gemm_kernel<int>(int) | _act_mul_and_dynamic_mxfp4_quant_kernel
 void vllm::swigluoai_and_mul_kernel<int>(int)
@@ -160,19 +164,31 @@ _topk_topp_kernel | _topp_sb_stats_kernel | _gumbel_sample_kernel | rejection_ra
 _penalties_kernel | void flashinfer::sampling::TopKTopPSamplingFromProbKernel<1024u>(float*)
 void vllm::apply_repetition_penalties_kernel<float>(int) | _apply_grammar_bitmask_kernel
 # sampling seen
+void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, true, false>(float*, float const*, int)
 void at::native::sbtopk::gatherTopK<float, unsigned int, 2, false>(int)
 void at::native::cunn_SoftMaxForward<4, float, float, float, at::native::LogSoftMaxForwardEpilogue>(float*)
 void at::native::radixSortKVInPlace<-2, -1, 32, 4, long>(int)
 # copy source
+void marlin::gptq_marlin_repack_kernel<256, 4, false>(unsigned int const*) | void machete::prepack_B_kernel<int>(int)
+void marlin_moe_wna16::permute_cols_kernel(int4 const*, int const*, int4*, int, int)
+void deep_gemm::transpose_and_pack_fp32_into_ue8m0<128u, 32u, 56u>(float*, unsigned int*, unsigned int)
 batch_memcpy_kernel | void vllm::vocab_embedding::vocab_parallel_embedding_kernel<int>(int)
 vecCopy(double*, double*, double*, int, int)
 # other source
 _prepare_prefill_inputs_kernel | _gather_block_tables_kernel | eagle_prepare_inputs_padded_kernel
 _ring_metadata_kernel
 # other seen
+void fbgemm_gpu::permute_2D_data_kernel<false, int, int, decltype(nullptr)>(int, int, int, int const*)
+void fbgemm_gpu::_block_bucketize_sparse_features_cuda_kernel1<int, int>(int, int, int const*)
+void split_embedding_backward_codegen_rowwise_adagrad_unweighted_kernel_warp_per_row_1<float, float>(int)
+void split_embedding_codegen_forward_unweighted_kernel<float, float, float, false, long, 1ul, 16ul>(int)
+void (anonymous namespace)::softmax_warp_backward<float, float, float, 10, true, false>(float*, float const*)
+void cub::DeviceRadixSortOnesweepKernel<cub::DeviceRadixSortPolicy<long, int, int>::Policy800, false>(int*)
+void fbgemm_gpu::some_new_kernel<int>(int)
 _compute_slot_mappings_kernel | void at::native::(anonymous namespace)::multi_tensor_apply_kernel<int>(int)
 void cub::DeviceScanInitKernel<cub::ScanTileState<int, true> >(int)
 # elementwise source
+void cudnn::detail::pooling_fw_4d_kernel<float, float, cudnn::detail::maxpooling_func<float>, 0>(int)
 mean_kernel | my_scale_add
 # elementwise seen
 void at::native::(anonymous namespace)::elementwise_kernel_with_index<int, int>(int)
@@ -242,10 +258,49 @@ def test_words_in_an_inductor_name_are_the_ops_it_fused_and_never_decide(name: s
         ("gemm", "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x64>(int)"),
         ("attention", "void vllm::paged_attention_v2_kernel<unsigned short, (vllm::Fp8KVCacheDataType)1>(float*)"),
         ("norm", "_grouped_gemma_rmsnorm_kernel"),
+        ("attention", "combine_splitkv_partials_kernel"),
     ],
 )
 def test_of_two_words_in_a_name_the_order_of_the_rules_decides(earlier: str, name: str) -> None:
     assert classify(name).family == earlier
+
+
+@pytest.mark.parametrize(
+    ("name", "accident"),
+    [
+        ("void fbgemm_gpu::jagged_dense_elementwise_kernel<int>(int)", "gemm"),
+        ("void fbgemm_gpu::gather_along_moe_kernel<int>(int)", "moe_gemm"),
+        ("void marlin_moe_wna16::permute_cols_kernel(int4 const*)", "moe_gemm"),
+        ("void cudnn::detail::softmax_fw_kernel<2, float, float, 256, 1>(int)", "gemm"),
+        ("my_upsample_kernel", "sampling"),
+        ("qkv_add_bias_kernel", "sampling"),
+        (
+            "void (anonymous namespace)::softmax_warp_forward<c10::Half, float, float, 9, true, false>(float*)",
+            "attention",
+        ),
+    ],
+)
+def test_the_name_of_a_library_is_no_evidence_of_what_its_kernel_does(name: str, accident: str) -> None:
+    assert classify(name).family != accident
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        ("void fbgemm_gpu::f8f8bf16_gemm_kernel<int>(int)", "gemm"),
+        ("void fbgemm_gpu::grouped_gemm_kernel<int>(int)", "moe_gemm"),
+        (
+            "void (anonymous namespace)::softmax_warp_forward<c10::Half, float, float, 9, false, true>(float*)",
+            "attention",
+        ),
+        ("_bias_kernel", "sampling"),
+        ("void flashinfer::sampling::TopKMaskLogitsKernel<int>(int)", "sampling"),
+        ("void cutlass::Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>(int)", "gemm"),
+        ("stream_k_splitk_kernel", "gemm"),
+    ],
+)
+def test_a_library_with_such_a_name_keeps_the_kernels_that_do_it(name: str, family: str) -> None:
+    assert classify(name).family == family
 
 
 @pytest.mark.parametrize("name", ["kernel_of_nobody", "", "_Z", "<", "(", "kernel", "foo.kd", "_ZNbroken", "_Zf\udcff"])
@@ -343,7 +398,7 @@ def test_every_rule_is_well_formed() -> None:
         assert isinstance(rule.family, Family)
         assert rule.evidence in ("seen", "source")
         assert rule.category
-        assert rule.any or rule.head or rule.starts or rule.regex
+        assert rule.any or rule.head or rule.starts or rule.regex or rule.whole
         words = (*rule.any, *rule.head, *rule.starts, *rule.when, *rule.op)
         assert all(word == word.lower() for word in words), rule.category
 

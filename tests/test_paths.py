@@ -6,6 +6,7 @@ import gzip
 import json
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tree import ROOT, shared_or_skip
 
 from m3probe.analyzers import paths, trust
 from m3probe.fastpaths import fast_paths
+from m3probe.model.findings import Finding
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, PathRow, PathsSection
 from m3probe.schema.paths import Anchor, FastPath, Variant
@@ -72,8 +74,52 @@ def test_a_model_without_sparse_layers_is_unproven_not_off(tmp_path: Path) -> No
     row = rows_of(recording(tmp_path, eager(100, 10, [EXPERTS, EXPERTS])))["sparse_attention"]
     assert (row.verdict, row.variant, row.counts["executed"]) == ("unproven", "", 0)
     assert row.reasons[0] == "no kernel of a known variant in 1 of 1 decode steps"
-    assert row.names_from_source, "no match rests on names that nobody ever saw in a trace"
-    assert "AITER page-16" in row.reasons[1]
+    assert not row.names_from_source, "Triton's names were seen in traces: only the others' never were"
+    assert row.evidence == (
+        "names read in source only: AITER page-16, MSA",
+        "names seen in real traces: Triton",
+    )
+
+
+def finding_of(rec: Recording, path: str) -> Finding:
+    return next(f for f in answer(rec).findings if f.id == f"paths.{path}")
+
+
+def test_an_unproven_path_shows_the_steps_that_were_asked(tmp_path: Path) -> None:
+    events = eager(100, 10, [TRITON]) + eager(200, 20, [EXPERTS]) + eager(300, 30, [EXPERTS])
+    shown = finding_of(recording(tmp_path, events), "sparse_attention").evidence
+    assert [(e.table, e.rows, e.count, e.observed) for e in shown] == [
+        ("kernels", (0,), 1, "1 calls of Triton"),
+        ("steps", (1, 2), 2, "no call in 2 of 3 steps asked"),
+    ]
+    never = finding_of(recording(tmp_path, eager(100, 10, [EXPERTS])), "sparse_attention").evidence
+    assert [(e.table, e.count) for e in never] == [("steps", 1)]
+
+
+def test_an_executed_path_needs_no_steps_as_evidence(tmp_path: Path) -> None:
+    events = eager(100, 10, [EXPERTS], PREFILL) + replay(200, 20, [EXPERTS])
+    shown = finding_of(recording(tmp_path, events), "graph_replay").evidence
+    assert [e.table for e in shown] == ["launches"]
+
+
+def test_a_path_of_which_no_name_was_ever_seen_says_so_when_nothing_ran(tmp_path: Path) -> None:
+    """Only where every variant is known from source alone: no match proves nothing then."""
+    variants = tuple(v for v in fast_paths()["sparse_attention"].variants if v.names_from_source)
+    path = replace(fast_paths()["sparse_attention"], variants=variants)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(paths, "fast_paths", lambda: {"sparse_attention": path})
+        row = rows_of(recording(tmp_path, eager(100, 10, [EXPERTS])))["sparse_attention"]
+    assert row.names_from_source
+    assert row.evidence == ("names read in source only: AITER page-16, MSA",)
+
+
+def test_phases_that_lack_a_path_alike_share_a_reason_and_the_deciding_phase_is_first(tmp_path: Path) -> None:
+    events = eager(100, 10, [EXPERTS], PREFILL) + eager(200, 20, [EXPERTS]) + eager(300, 30, [EXPERTS])
+    rows = rows_of(recording(tmp_path, events))
+    assert rows["sparse_attention"].reasons[0] == (
+        "no kernel of a known variant in 1 of 1 prefill and 2 of 2 decode steps"
+    )
+    assert rows["graph_replay"].reasons[0] == "no graph launch in 2 of 2 decode and 1 of 1 prefill steps: eager"
 
 
 def test_one_step_without_a_call_keeps_the_phase_from_passing(tmp_path: Path) -> None:
@@ -257,7 +303,7 @@ def test_graph_replay_of_the_h200_pair() -> None:
     assert graph.by_phase["prefill"] == "unproven"
     eager_row = rows_of(open_recording([shared_or_skip(H200.format("eager"))]))["graph_replay"]
     assert (eager_row.verdict, eager_row.variant) == ("unproven", "")
-    assert "no graph launch in 9 of 9 decode steps: eager" in eager_row.reasons
+    assert "no graph launch in 9 of 9 decode and 1 of 1 prefill steps: eager" in eager_row.reasons
 
 
 def without_graph_kernels(folder: Path, to: Path) -> Path:

@@ -47,7 +47,13 @@ def test_rows_say_what_the_report_says() -> None:
     assert found["trust"]["verdict"] == "degraded"
     assert found["trust"]["reasons"][0]["hides_kernels"] is True
     assert found["summary"]["kernel_time_ns"] == 10_000_000
-    assert found["summary"]["families"][0] == {"family": "moe_gemm", "count": 30, "time_ns": 6_000_000, "share": 0.6}
+    assert found["summary"]["families"][0] == {
+        "family": "moe_gemm",
+        "count": 30,
+        "time_ns": 6_000_000,
+        "share": 0.6,
+        "unrecorded": 0,
+    }
     assert found["steps"][2]["rank"] is None
     assert (found["shapes"][0]["N"], found["shapes"][0]["grid"]) == (2560, [40, 1, 1])
     assert found["model_match"]["tp"] == 4

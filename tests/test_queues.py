@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from builders import recording, step
+from builders import recording, step, write_trace
 from steps import MODEL, one_step, steps
 from tree import shared_or_skip
 
@@ -69,6 +69,24 @@ def test_nothing_is_shown_where_the_trace_has_nothing(tmp_path: Path) -> None:
 
 def test_one_step_has_no_gap_after_it(tmp_path: Path) -> None:
     assert "the device waiting" not in judged(recording(tmp_path, steps(1)))[0]["front_end"]
+
+
+def test_a_gap_before_lost_work_is_not_told(tmp_path: Path) -> None:
+    # nobody knows when the second step began: its only work is a graph without kernels
+    lost = one_step(3000.0, 9000, MODEL, graph=True, record=False)
+    line = judged(recording(tmp_path, [*steps(1), *lost]))[0]["front_end"]
+    assert "the device waiting" not in line
+
+
+def test_ranks_of_one_engine_are_counted_once(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        header = {"distributedInfo": {"rank": rank, "world_size": 2}}
+        mixed = one_step(9000.0, 90_000, MODEL, said="execute_context_1(120)_generation_4(4)")
+        write_trace(tmp_path / f"rank{rank}.pt.trace.json", [*steps(2), *mixed], **header)
+    lines, findings = judged(open_recording([tmp_path]))
+    assert "120 prefill tokens in each of 1 step(s)" in lines["prefill"]
+    assert "2 to 4 decode requests in each of 3 step(s)" in lines["decode"]
+    assert findings[0].evidence[0].observed == "3 steps on each of 2 ranks, no queue"
 
 
 def test_the_h200_recording_waits_between_its_steps(tmp_path: Path) -> None:

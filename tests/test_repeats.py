@@ -6,14 +6,19 @@ import gzip
 import json
 import shutil
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from builders import kernel, recording, step
+from builders import kernel, launch, recording, step, write_trace
 from steps import (
+    ACT,
     ATTEND,
+    DECODE,
     DENSE,
+    EXPERTS,
     FLASH,
     GEMM,
     MODEL,
@@ -21,6 +26,7 @@ from steps import (
     SCORE,
     SPARSE,
     SPARSE_FUSED,
+    SWIGLU,
     one_step,
     steps,
 )
@@ -28,6 +34,7 @@ from tree import shared_or_skip
 
 from m3probe.analyzers import _figures as figures
 from m3probe.analyzers import repeats
+from m3probe.analyzers._basis import basis, removable_share, step_share
 from m3probe.analyzers._layers import layers
 from m3probe.analyzers._relayout import is_layout_work
 from m3probe.analyzers._steptime import step_times
@@ -88,6 +95,12 @@ def test_layers_are_unknown_without_an_anchor(tmp_path: Path) -> None:
     assert "layers" not in findings["repeats.launches"].claim
 
 
+def test_steps_of_unknown_phase_have_no_layers(tmp_path: Path) -> None:
+    # a profiler's step may hold any number of passes: three attention kernels are not three layers
+    section, _ = judged(recording(tmp_path, steps(2, [FLASH, FLASH, FLASH], said="ProfilerStep#7")))
+    assert (row(section, "unknown", "attention").per_step, row(section, "unknown", "attention").per_layer) == (3, None)
+
+
 def test_a_family_in_fewer_launches_than_layers_belongs_to_the_layers_it_matches(tmp_path: Path) -> None:
     write = "void vllm::reshape_and_cache_flash_kernel<int>(int)"
     section, _ = judged(recording(tmp_path, steps(2, [write, *MODEL])))
@@ -100,6 +113,45 @@ def test_steps_whose_graph_kernels_are_lost_are_unproven_and_left_out(tmp_path: 
     assert row(section, "decode", "moe_gemm").per_step == 4
     assert findings["repeats.unproven"].verdict == "unproven"
     assert findings["repeats.unproven"].evidence[0].rows == (3,)
+
+
+PREFILL = "execute_context_1(500)_generation_0(0)"
+
+
+def test_a_phase_with_lost_replays_states_counts_and_no_time(tmp_path: Path) -> None:
+    lost = one_step(4 * PERIOD_US, 9000, MODEL, graph=True, record=False)
+    prefill = one_step(6 * PERIOD_US, 90_000, MODEL, said=PREFILL)
+    section, findings = judged(recording(tmp_path, [*steps(3, graph=True), *lost, *prefill]))
+    assert row(section, "decode", "moe_gemm").ns_per_step is None
+    assert row(section, "prefill", "moe_gemm").ns_per_step == 8000
+    assert (section.costs.ns_per_output_token, section.costs.step_ns_per_token) == (None, None)
+    assert section.costs.launch_bound is None
+    assert all(f.bound is None for f in findings.values())
+
+
+def test_a_step_before_a_lost_one_does_not_own_its_time(tmp_path: Path) -> None:
+    # steps of 312 us each 1,000; nothing of the second was recorded, so that nobody knows when it began
+    lost = one_step(2 * PERIOD_US, 9000, MODEL, graph=True, record=False)
+    rec = recording(tmp_path, [*one_step(PERIOD_US, 10, MODEL), *lost, *one_step(3 * PERIOD_US, 90_000, MODEL)])
+    times = step_times(rec)
+    assert times.window_ns.tolist() == [312_000, 0, 312_000]
+    assert times.followed.tolist() == [False, False, False]
+    assert times.short.tolist() == [False, True, False]
+
+
+def test_work_before_the_lost_graph_says_when_its_step_began(tmp_path: Path) -> None:
+    lost = one_step(2 * PERIOD_US + 50, 9000, MODEL, graph=True, record=False)[1:]
+    early = [*one_step(2 * PERIOD_US, 8000, [GEMM]), *lost]
+    times = step_times(recording(tmp_path, [*one_step(PERIOD_US, 10, MODEL), *early]))
+    assert times.window_ns[0] == 1_000_000
+    assert times.followed.tolist() == [True, False]
+
+
+def test_replays_that_lost_some_kernels_leave_their_steps_unproven(tmp_path: Path) -> None:
+    part = one_step(4 * PERIOD_US, 9000, MODEL[:-5], graph=True)
+    section, findings = judged(recording(tmp_path, [*steps(3, graph=True), *part]))
+    assert section.repeats == ()  # which of the unequal replays is whole, nothing tells
+    assert findings["repeats.unproven"].evidence[0].count == 4
 
 
 def test_nothing_is_stated_when_no_kernel_was_recorded(tmp_path: Path) -> None:
@@ -122,6 +174,19 @@ def test_costs_of_output(tmp_path: Path) -> None:
     assert costs.decode_tokens_in_mixed_steps == 0
 
 
+def test_step_time_is_what_one_request_waits_for_a_token(tmp_path: Path) -> None:
+    # two steps of 1,000 us have a next one; how long the third took is not recorded
+    costs = judged(recording(tmp_path, steps(3)))[0].costs
+    assert costs.step_ns_per_token == 1_000_000
+    assert costs.step_ns_per_1000_token_response == 1_000_000_000
+
+
+def test_one_step_or_drafts_tell_no_step_time_per_token(tmp_path: Path) -> None:
+    assert judged(recording(tmp_path, steps(1)))[0].costs.step_ns_per_token is None
+    drafted = steps(3, said="execute_context_0(0)_generation_2(8)")
+    assert judged(recording(tmp_path, drafted))[0].costs.step_ns_per_1000_token_response is None
+
+
 def test_rows_that_hold_drafts_do_not_say_how_many_tokens_came_out(tmp_path: Path) -> None:
     said = "execute_context_0(0)_generation_2(8)"
     section, findings = judged(recording(tmp_path, steps(3, said=said)))
@@ -133,16 +198,24 @@ def test_rows_that_hold_drafts_do_not_say_how_many_tokens_came_out(tmp_path: Pat
 
 def test_eager_decode_with_short_kernels_is_launch_bound(tmp_path: Path) -> None:
     section, findings = judged(recording(tmp_path, steps(3)))
-    idle = 1 - 3 * 32 * 2 / WINDOW_US
     assert section.costs.launch_bound is True
-    bound = findings["repeats.launch_bound"].bound
-    assert bound is not None
-    assert bound.high == pytest.approx(idle)
-    assert "10.0 us and the mean kernel takes 2.0 us" in findings["repeats.launch_bound"].claim
     eager = findings["repeats.decode_eager"]
     assert eager.bound is not None
-    assert eager.bound.high == pytest.approx(idle)
-    assert "up to 31 launches per step" in eager.claim
+    # each step works from its first kernel to 312 us later, 64 us of them; what comes after, a graph cannot take
+    assert eager.bound.high == pytest.approx(3 * (312 - 64) / WINDOW_US)
+    assert eager.bound.basis == "decode step time"
+    assert "All 3 decode steps" in eager.claim
+    assert "up to 31 of 32 launches per step" in eager.claim
+    launching = findings["repeats.launch_bound"]
+    assert "10.0 us, and the mean kernel takes 2.0 us" in launching.claim
+    # the same idle time is bounded once
+    assert launching.bound is None
+    assert "repeats.decode_eager" in launching.claim
+
+
+def test_one_eager_step_is_said_in_the_singular(tmp_path: Path) -> None:
+    claim = judged(recording(tmp_path, steps(1)))[1]["repeats.decode_eager"].claim
+    assert claim.startswith("The decode step ran without a graph")
 
 
 def test_a_device_that_waits_between_graphs_is_not_launch_bound(tmp_path: Path) -> None:
@@ -200,6 +273,56 @@ def test_decode_tokens_of_mixed_steps_and_their_cost(tmp_path: Path) -> None:
     assert "4 decode tokens" in findings["repeats.mixed_steps"].claim
     assert "100 prefill tokens" in findings["repeats.mixed_steps"].claim
     assert findings["repeats.mixed_steps"].bound is None
+
+
+# --- ranks that run one step -------------------------------------------------------------------------
+
+MIXED = "execute_context_1(96)_generation_3(3)"
+VLLM = "dp{dp}_pp0_tp{tp}_dcp0_ep0_rank{rank}.1.pt.trace.json"
+
+
+def ranks(tmp_path: Path, *files: tuple[str, int | None, list[str]]) -> Recording:
+    """A folder of rank files: (file name, rank, annotations of its steps)."""
+    for i, (name, rank, said) in enumerate(files):
+        events = [e for at, text in enumerate(said) for e in one_step(PERIOD_US * at, 100 * at + 10, [GEMM], said=text)]
+        header = {"distributedInfo": {"rank": rank, "world_size": 2} if rank is not None else {}}
+        (tmp_path / str(i)).mkdir(exist_ok=True)
+        write_trace(tmp_path / (name or f"{i}.pt.trace.json"), events, **header)
+    return open_recording(sorted(path for path in tmp_path.iterdir() if path.is_file()))
+
+
+@pytest.mark.parametrize(
+    ("files", "tokens", "number"),
+    [
+        # tensor parallel: both ranks ran these two steps
+        ([("", 0, [MIXED, MIXED]), ("", 1, [MIXED, MIXED])], 6, "2 mixed steps"),
+        # one of them stopped early
+        ([("", 0, [MIXED, MIXED]), ("", 1, [MIXED])], 6, "2 mixed steps"),
+        # data parallel: other steps
+        ([("", 0, [MIXED]), ("", 1, ["execute_context_2(64)_generation_5(5)"])], 8, "2 mixed steps"),
+        # data parallel by the files' names, though the steps are alike
+        ([(VLLM.format(dp=0, tp=0, rank=0), 0, [MIXED]), (VLLM.format(dp=1, tp=0, rank=1), 1, [MIXED])], 6, "2 mixed"),
+        ([(VLLM.format(dp=0, tp=0, rank=0), 0, [MIXED]), (VLLM.format(dp=0, tp=1, rank=1), 1, [MIXED])], 3, "1 mixed"),
+        # two recordings of one rank, and files that do not say which rank they are
+        ([("", 0, [MIXED]), ("", 0, [MIXED])], 6, "2 mixed steps"),
+        ([("", None, [MIXED]), ("", None, [MIXED])], 6, "2 mixed steps"),
+    ],
+)
+def test_ranks_of_one_engine_make_its_tokens_once(
+    tmp_path: Path, files: list[tuple[str, int | None, list[str]]], tokens: int, number: str
+) -> None:
+    section, findings = judged(ranks(tmp_path, *files))
+    assert section.costs.decode_tokens_in_mixed_steps == tokens
+    assert f"{tokens} decode tokens were made in {number}" in findings["repeats.mixed_steps"].claim
+    assert [r.steps for r in section.graph_coverage] == [int(number.partition(" ")[0])]
+    assert section.graph_coverage[0].step_share == 1
+
+
+def test_the_ranks_of_the_cpu_recording_ran_one_engine() -> None:
+    rec = open_recording([shared_or_skip("traces/cpu/tp2_moe")])
+    found = judged(rec)[1]["repeats.mixed_steps"].claim
+    # the annotations of one rank: execute_context_3(96)_generation_1(1) three times
+    assert "3 decode tokens were made in 3 mixed steps beside 288 prefill tokens" in found
 
 
 # --- layout work that recurs ------------------------------------------------------------------------
@@ -265,6 +388,35 @@ def test_a_shared_expert_beside_the_routed_ones_is_found(tmp_path: Path, graph: 
     assert finding.bound.high == pytest.approx(3 * 8 * 2 / WINDOW_US)
 
 
+def one_moe_layer(shared_at: float) -> list[dict[str, Any]]:
+    """Attention 0 to 10 us, routed experts 10 to 100; a shared expert of 60 us on stream 9 from ``shared_at`` on."""
+    names = [(ATTEND, 0, 10, 0), (EXPERTS, 10, 50, 0), (ACT, 50, 60, 0), (EXPERTS, 60, 100, 0)]
+    names += [(GEMM, shared_at, shared_at + 20, 9), (SWIGLU, shared_at + 20, shared_at + 40, 9)]
+    names += [(GEMM, shared_at + 40, shared_at + 60, 9)]
+    events = [step(1000.0, 900.0, DECODE)]
+    for i, (name, low, high, stream) in enumerate(names):
+        events += [launch(1000.0 + i, 10 + i), kernel(1100.0 + low, float(high - low), 10 + i, name, stream=stream)]
+    return events
+
+
+@pytest.mark.parametrize(
+    ("shared_at", "words", "alone_us", "window_us"),
+    [
+        (20.0, "on a stream of its own (100.0 % of its time beside other work):", 0, 100),
+        (70.0, "on a stream of its own (50.0 % of its time beside other work):", 30, 130),
+        (100.0, "on a stream of its own, with nothing beside it:", 60, 160),
+    ],
+)
+def test_a_stream_of_its_own_is_no_proof_that_it_runs_beside_the_routed_experts(
+    tmp_path: Path, shared_at: float, words: str, alone_us: int, window_us: int
+) -> None:
+    finding = judged(recording(tmp_path, one_moe_layer(shared_at)))[1]["repeats.shared_expert_separate"]
+    assert words in finding.claim
+    assert "0.060 ms of kernel time" in finding.claim
+    assert finding.bound is not None
+    assert finding.bound.high == pytest.approx(alone_us / window_us)
+
+
 def test_a_fused_shared_expert_is_no_finding(tmp_path: Path) -> None:
     names = [*DENSE, *SPARSE_FUSED, *SPARSE_FUSED]
     assert "repeats.shared_expert_separate" not in judged(recording(tmp_path, steps(3, names)))[1]
@@ -277,7 +429,7 @@ def test_an_mlp_in_only_some_moe_layers_is_no_shared_expert(tmp_path: Path) -> N
 
 def test_every_sparse_layer_choosing_its_blocks_is_found(tmp_path: Path) -> None:
     finding = judged(recording(tmp_path, steps(3)))[1]["repeats.index_every_layer"]
-    assert "2 block selections for 2 layers, 0.004 ms per decode step" in finding.claim
+    assert "2 block selections for 2 layers, 0.004 ms of kernel time per decode step" in finding.claim
     assert finding.bound is not None
     assert finding.bound.high == pytest.approx(3 * 2 * 2 / WINDOW_US / 2)  # one of the two still chooses
     assert "text_config" in finding.advice
@@ -350,7 +502,9 @@ def test_the_h200_recordings_counted_again(trace: str, bound: bool) -> None:
     shared = findings["repeats.shared_expert_separate"]
     assert shared.evidence[0].count == len(beside) == 9 * 24
     assert f"{sum(beside) / 9 / 1e6:,.3f} ms" in shared.claim
-    assert "stream of its own" in shared.claim
+    # in the graph it is a branch beside the routed experts; eagerly the host launches one after the other
+    assert ("of its time beside other work" in shared.claim) is not bound
+    assert ("with nothing beside it" in shared.claim) is bound
     assert findings["repeats.index_every_layer"].evidence[0].count == 54
 
 
@@ -405,6 +559,27 @@ def covered(spans: list[tuple[int, int]], low: int, high: int) -> int:
     return total
 
 
+@pytest.mark.parametrize("trace", [GRAPH, EAGER])
+def test_the_share_that_removing_the_experts_wins_counted_again(trace: str) -> None:
+    """Time of the decode windows in which only fused_moe_kernel runs, instant by instant."""
+    rec = open_recording([shared_or_skip(trace)])
+    base = basis(rec)
+    assert base is not None
+    _, start, end = figures.gpu_events(rec)
+    spans = list(zip(start.tolist(), end.tolist(), strict=True))
+    experts = {i for i, n in enumerate(rec.kernels["name"].tolist()) if rec.strings[n] == "fused_moe_kernel"}
+    others = [span for i, span in enumerate(spans) if i not in experts]
+    owner = [*rec.kernels["step"].tolist(), *rec.transfers["step"].tolist()]
+    first = [min(b for (b, _), o in zip(spans, owner, strict=True) if o == s) for s in range(10)]
+    edges = [*first, max(e for (_, e), o in zip(spans, owner, strict=True) if o == 9)]
+    windows = list(pairwise(edges[1:]))  # step 0 is the prefill
+    won = sum(covered(spans, low, high) - covered(others, low, high) for low, high in windows)
+    bound = removable_share(rec, np.array(sorted(experts)), base)
+    assert bound.high == won / sum(high - low for low, high in windows)
+    taken = sum(e - b for i, (b, e) in enumerate(spans) if i in experts and owner[i] > 0)
+    assert step_share(rec, np.array(sorted(experts)), base) == taken / (edges[-1] - edges[1])
+
+
 @pytest.mark.parametrize("trace", [GRAPH, EAGER, "traces/tracelens/inference/vllm_decode_full"])
 def test_step_windows_equal_a_count_step_by_step(trace: str) -> None:
     rec = open_recording([shared_or_skip(trace)])
@@ -427,4 +602,6 @@ def test_device_time_after_the_work_of_a_step_is_its_tail(tmp_path: Path) -> Non
     times = step_times(recording(tmp_path, [*events, late]))
     assert times.window_ns.tolist() == [1_000_000, 2_000]
     assert times.busy_ns.tolist() == [102_000, 2_000]
-    assert times.tail_ns.tolist() == [998_000, 0]
+    # the device waits for the next step while nothing runs: 998 us less the 100 us of that kernel
+    assert times.tail_ns.tolist() == [898_000, 0]
+    assert times.followed.tolist() == [True, False]

@@ -165,6 +165,38 @@ def test_replay_without_a_census_is_unproven_and_not_listed(tmp_path: Path) -> N
     assert found.evidence[0].observed == "2 replayed from a graph without a census"
 
 
+def test_evidence_counts_every_launch_and_shows_a_row_of_each_kind(tmp_path: Path) -> None:
+    """Eleven replayed GEMMs of two kernels: eleven, not two groups and not the five rows that are shown."""
+    events = [step(0.0, 290.0, DECODE), launch(1.0, 1, "hipGraphLaunch")]
+    names = [GEMM] * 6 + [GEMM.replace("64x8", "128x8")] * 5
+    events += [kernel(50.0 + 10 * i, 10.0, 1, name) for i, name in enumerate(names)]
+    events += [kernel(200.0 + 10 * i, 10.0, 1, "fused_moe_kernel") for i in range(7)]
+    _, _, findings = answer(recording(tmp_path, events))
+    (shown,) = findings["shapes.unproven"].evidence
+    assert (shown.count, len(shown.rows)) == (11, 5)
+    assert {0, 6} <= set(shown.rows)
+    assert findings["shapes.moe_unproven"].evidence[0].count == 7
+
+
+def test_replays_without_any_kernel_are_unproven_by_launch_and_step(tmp_path: Path) -> None:
+    events = [step(0.0, 190.0, PREFILL), *call(1.0, 1, "aten::mm", mm(4000, 32, 64))]
+    for i in range(3):
+        events += [step(200.0 + 100 * i, 90.0, DECODE), launch(201.0 + 100 * i, 50 + i, "hipGraphLaunch")]
+        events += call(240.0 + 100 * i, 60 + i, "aten::mm", mm(8, 200064, 6144))
+    rows, _, findings = answer(recording(tmp_path, events))
+    assert counted(rows)["decode", 8, 200064, 6144] == 3
+    found = findings["shapes.unproven"]
+    assert (found.verdict, found.where) == ("unproven", "decode")
+    assert found.claim == (
+        "the GEMMs of 3 graph launches are unknown (no kernel record, no census): the histogram is without them"
+    )
+    assert [(e.table, e.count, e.observed) for e in found.evidence] == [
+        ("launches", 3, "3 graph launches in 3 decode steps"),
+        ("steps", 3, "3 decode steps"),
+    ]
+    assert found.evidence[1].rows == (1, 2, 3)
+
+
 def test_everything_shaped_leaves_nothing_unproven(tmp_path: Path) -> None:
     events = [step(0.0, 90.0, DECODE), *call(1.0, 1, "aten::mm", mm(8, 32, 64))]
     assert "shapes.unproven" not in answer(recording(tmp_path, events))[2]
@@ -189,33 +221,100 @@ def test_tile_text_tells_what_ran_from_what_would(tmp_path: Path) -> None:
     narrow, wide = answer(recording(tmp_path, events, **UNITS))[0]
     assert (wide.N, wide.tile) == (
         1536,
-        "64x8x64 (from the kernel name); the MXFP8 native selector would choose 16x16x1024",
+        "64x8x64, name; 16x16x1024 (MXFP8 selector would); 96 programs, 6 K loops",
     )
     assert (wide.programs, wide.k_loops, wide.units) == (24, 96, 132)
-    assert (narrow.tile, narrow.programs) == (
-        "the MXFP8 native selector would refuse: K 2880 is not a multiple of 128",
-        None,
-    )
+    assert (narrow.tile, narrow.programs) == ("MXFP8 selector refuses K 2,880", None)
+
+
+def test_the_selectors_programs_are_not_those_of_a_kernel_that_did_not_ask_it(tmp_path: Path) -> None:
+    """The H200 router: 128 workgroups ran; the selector would start 8 programs."""
+    events = [step(0.0, 90.0, DECODE)]
+    dims = [[8, 128], [8, 6144], [128, 6144]]
+    events += call(1.0, 1, "_C::fp32_router_gemm", dims, kernels=("fp32_router_gemm_kernel",), grid=[128, 1, 1])
+    (row,), _, findings = answer(recording(tmp_path, events, **UNITS))
+    assert (row.M, row.N, row.K, row.programs, row.k_loops, row.grid) == (8, 128, 6144, None, None, (128, 1, 1))
+    assert row.tile == "16x16x1024 (MXFP8 selector would); 8 programs, 6 K loops"
+    assert findings["shapes.starved.decode"].evidence[0].observed == "8x128x6144: 128 of 132, 1 launch"
 
 
 def test_native_mxfp8_kernel_runs_the_selectors_tile(tmp_path: Path) -> None:
     rec = recording(tmp_path, linears([(1536, 6144)], kernels=("_mxfp8_linear_kernel",)), **UNITS)
     (row,), _, findings = answer(rec)
-    assert (row.tile, row.programs, row.k_loops) == ("16x16x1024 (vLLM's MXFP8 selector)", 96, 6)
+    assert (row.tile, row.programs, row.k_loops) == ("16x16x1024 (MXFP8 selector)", 96, 6)
     assert "8x1536x6144: 96 of 132" in findings["shapes.starved.decode"].evidence[0].observed
 
 
-def test_starved_names_the_worst_and_bounds_by_their_time(tmp_path: Path) -> None:
-    events = linears([(1536, 6144), (6144, 6144)], grid=[4, 24, 1])
-    events += call(300.0, 9, "aten::mm", mm(8, 200064, 6144), grid=[2, 66, 1])
+def test_one_shape_that_ran_as_two_kernels_says_several(tmp_path: Path) -> None:
+    wide = "Cijk_Alik_Bljk_MT128x224x64_SN_X1"
+    tall = "Cijk_Alik_Bljk_MT64x512x32_SN_X1"
+    events = [step(0.0, 490.0, DECODE)]
+    for i, name in enumerate([tall, tall, wide, tall]):
+        events += call(1.0 + 100 * i, i + 1, "aten::mm", mm(16384, 512, 512), kernels=(name,), grid=[8 + i % 2, 1, 1])
+    (row,), _, _ = answer(recording(tmp_path, events, **UNITS))
+    assert row.count == 4
+    assert row.tile.startswith("several: MT64x512x32 x 3, MT128x224x64 x 1; ")
+    assert (row.programs, row.k_loops, row.grid) == (None, None, None)
+
+
+def test_one_tile_on_two_grids_is_not_given_one_of_them(tmp_path: Path) -> None:
+    events = [step(0.0, 290.0, DECODE)]
+    for i in range(2):
+        events += call(1.0 + 100 * i, i + 1, "aten::mm", mm(8, 1536, 6144), grid=[4 + i, 24, 1])
+    (row,), _, findings = answer(recording(tmp_path, events, **UNITS))
+    assert row.tile.startswith("64x8x64, name, 2 grids; ")
+    assert (row.programs, row.k_loops, row.grid) == (None, 96, None)
+    assert "2 of 2 GEMM launches" in findings["shapes.starved.decode"].claim
+
+
+def test_starved_counts_launches_and_bounds_those_that_leave_a_quarter_idle(tmp_path: Path) -> None:
+    events = linears([(1536, 6144)] * 3 + [(6144, 6144)], grid=[4, 24, 1])  # 96 of 132: 73 %
+    events += call(500.0, 9, "aten::mm", mm(8, 2560, 6144), grid=[4, 30, 1])  # 120 of 132: 91 %
+    events += call(600.0, 10, "aten::mm", mm(8, 200064, 6144), grid=[2, 66, 1])
     finding = answer(recording(tmp_path, events, **UNITS))[2]["shapes.starved.decode"]
-    # 2 of 3 kernels of 10 us each, from 41 to 350 us after the step's start; 36 of 132 units idle for both
-    assert "2 of 3 GEMM launches" in finding.claim
-    assert "6.5% of decode step time, 66.7% of its kernel time (18.2% is" in finding.claim
+    # kernels of 10 us each, from 41 to 650 us after the step's start
+    assert finding.claim == (
+        "In decode 5 of 6 GEMM launches start fewer workgroups than the 132 units (50,000 ns with their split-K "
+        "reductions); 4 of them leave more than a quarter idle and take 6.6 % of decode step time"
+    )
     assert finding.bound is not None
-    assert finding.bound.high == pytest.approx(20 / 309)
-    assert finding.evidence[0].observed == "8x1536x6144: 96 of 132 (24 tiles); 8x6144x6144: 96 of 132"
-    assert finding.trusted
+    assert (finding.bound.high, finding.bound.basis) == (pytest.approx(40 / 609), "decode step time")
+    (shown,) = finding.evidence
+    assert shown.observed == (
+        "8x1536x6144: 96 of 132 (24 tiles), 3 launches; 8x6144x6144: 96 of 132, 1 launch; "
+        "8x2560x6144: 120 of 132 (40 tiles), 1 launch"
+    )
+    assert (shown.count, shown.expected) == (5, "at least 132 workgroups")
+    assert (finding.trusted, finding.confidence) == (True, "medium")
+
+
+def test_a_launch_that_nearly_fills_the_device_is_a_fact_without_a_bound(tmp_path: Path) -> None:
+    finding = answer(recording(tmp_path, linears([(1536, 6144)], grid=[128, 1, 1]), **UNITS))[2][
+        "shapes.starved.decode"
+    ]
+    assert finding.claim.startswith("In decode 1 of 1 GEMM launches start fewer workgroups than the 132 units")
+    assert finding.claim.endswith("none of them leaves a quarter of the units idle")
+    assert (finding.bound, finding.confidence, finding.verdict) == (None, "low", "starved")
+
+
+def test_a_split_k_reduction_costs_the_same_with_an_operator_and_in_a_replay(tmp_path: Path) -> None:
+    eager = linears([(1536, 6144)], kernels=(GEMM, REDUCE), grid=[4, 24, 1])
+    replayed = [step(0.0, 90.0, DECODE), launch(1.0, 7, "cudaGraphLaunch")]
+    replayed += [kernel(41.0 + 10 * i, 10.0, 7, name, grid=[4, 24, 1]) for i, name in enumerate([GEMM, REDUCE])]
+    for events in (eager, replayed):
+        finding = answer(recording(tmp_path, events, **UNITS))[2]["shapes.starved.decode"]
+        assert "1 of 1 GEMM launches" in finding.claim
+        assert "(20,000 ns with their split-K reductions)" in finding.claim
+        assert finding.evidence[0].count == 1
+        assert finding.bound is not None
+        assert finding.bound.high == pytest.approx(1.0)
+
+
+def test_a_reduction_on_another_stream_belongs_to_no_gemm_of_this_one(tmp_path: Path) -> None:
+    events = [step(0.0, 90.0, DECODE), launch(1.0, 7, "cudaGraphLaunch")]
+    events += [kernel(41.0, 10.0, 7, GEMM, grid=[4, 24, 1]), kernel(51.0, 10.0, 7, REDUCE, stream=9)]
+    finding = answer(recording(tmp_path, events, **UNITS))[2]["shapes.starved.decode"]
+    assert "(10,000 ns with" in finding.claim
 
 
 @pytest.mark.parametrize(
@@ -235,7 +334,7 @@ def test_replayed_gemms_starve_by_their_grid_alone_and_lost_kernels_void_the_sha
     events = [step(0.0, 90.0, DECODE), launch(1.0, 1, "cudaGraphLaunch"), kernel(50.0, 10.0, 1, GEMM, grid=[4, 24, 1])]
     hidden = TrustSection(TrustRow("degraded", (Reason("truncated", "cut", hides_kernels=True),)), {})
     finding = answer(recording(tmp_path, events, **UNITS), Answer((hidden,)))[2]["shapes.starved.decode"]
-    assert finding.evidence[0].observed == f"shape unknown, {GEMM}: 96 of 132"
+    assert finding.evidence[0].observed == f"shape unknown, {GEMM}: 96 of 132, 1 launch"
     assert not finding.trusted
 
 
@@ -396,4 +495,61 @@ def test_mi300x_tiles_and_grids_agree() -> None:
         (32, 5120, 2880): (24, 160, (160, 1, 1), 304),
         (32, 201088, 2880): (1, 449, (449, 1, 1), 304),
     }
-    assert "32x32x2880: 24 of 304 (4 tiles)" in findings["shapes.starved.decode"].evidence[0].observed
+    assert "32x32x2880: 24 of 304 (4 tiles), 24 launches" in findings["shapes.starved.decode"].evidence[0].observed
+
+
+def starved_by_plain_json(path: Path, units: int) -> tuple[int, int, int]:
+    """(GEMM launches of decode below ``units``, those below 3/4 of it, their time with all split-K reductions)."""
+    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    begins = sorted(
+        (round(e["ts"] * 1000), e["name"])
+        for e in events
+        if e.get("cat") == "user_annotation" and e["name"].startswith("execute_")
+    )
+    called = {
+        e["args"]["correlation"]: round(e["ts"] * 1000)
+        for e in events
+        if e.get("cat") in {"cuda_runtime", "cuda_driver"} and "correlation" in e.get("args", {})
+    }
+    launches = few = time_ns = 0
+    for e in events:
+        if e.get("cat") != "kernel" or not any(w in e["name"] for w in ("nvjet", "router_gemm", "splitKreduce")):
+            continue
+        at = called[e["args"]["correlation"]]
+        if [name for start, name in begins if start <= at][-1] != DECODE:
+            continue
+        x, y, z = e["args"]["grid"]
+        if "splitKreduce" not in e["name"]:
+            if x * y * z >= units:
+                continue
+            launches += 1
+            few += 4 * x * y * z < 3 * units
+        time_ns += round(e["dur"] * 1000)
+    return launches, few, time_ns
+
+
+@pytest.mark.parametrize("kind", ["graph", "eager"])
+def test_h200_starved_launches_agree_with_plain_json_in_both_modes(kind: str) -> None:
+    launches, few, time_ns = starved_by_plain_json(h200(kind), 132)
+    assert (launches, few) == (378, 243)
+    assert time_ns == {"graph": 4_382_521, "eager": 3_641_044}[kind]
+    finding = answer(open_recording([h200(kind)]))[2]["shapes.starved.decode"]
+    assert finding.claim.startswith(
+        "In decode 378 of 387 GEMM launches start fewer workgroups than the 132 units "
+        f"({time_ns:,} ns with their split-K reductions); 243 of them"
+    )
+    assert sum(e.count for e in finding.evidence) == 378
+
+
+def test_h200_evidence_counts_are_those_of_the_claims() -> None:
+    _, _, findings = answer(open_recording([h200("graph")]))
+    assert [e.count for e in findings["shapes.unproven"].evidence] == [378]
+    assert [e.count for e in findings["shapes.moe_unproven"].evidence] == [120]  # 12 in each of 10 steps
+
+
+def test_xdit_shape_of_two_kernels_says_so() -> None:
+    rows, _, _ = answer(open_recording([shared_or_skip("traces/tracelens/inference/xdit_sd_3.5")]))
+    (row,) = [r for r in rows if (r.M, r.N, r.K) == (16384, 512, 512)]
+    assert row.count == 4
+    assert row.tile.startswith("several: MT64x512x32 x 3, MT128x224x64 x 1")
+    assert row.programs is None

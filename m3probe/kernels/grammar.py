@@ -36,6 +36,7 @@ class Rule:
     when: tuple[str, ...]
     op: tuple[str, ...]
     regex: str
+    whole: str
 
     @property
     def family(self) -> Family:
@@ -66,7 +67,13 @@ class Rule:
         for word in self.any:
             if word in name:
                 return True
-        return bool(self.regex) and _compiled(self.regex).search(head) is not None
+        return self._by_pattern(name, head)
+
+    def _by_pattern(self, name: str, head: str) -> bool:
+        found = _compiled(self.regex).search(head) if self.regex else None
+        if found is None and self.whole:
+            found = _compiled(self.whole).search(name)
+        return found is not None
 
 
 UNKNOWN = Kind(Family.UNKNOWN, "unknown", names_from_source=False)
@@ -101,6 +108,7 @@ def _rule(row: dict[str, str]) -> Rule:
         when=words("when"),
         op=words("op"),
         regex=row.pop("regex", ""),
+        whole=row.pop("whole", ""),
     )
     if row:
         raise ValueError(f"families.toml: unknown key {min(row)!r} in a rule of {kind.category!r}")

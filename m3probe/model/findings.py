@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from m3probe.model.tables import Array
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Rows of one table that show a claim; ``rows`` holds the first few of ``count``."""
+    """Rows of one table that show a claim.
+
+    ``count`` is how many times the claim is shown in all (kernels, calls, steps: what ``observed`` names); ``rows`` are
+    the first few rows, and there are fewer rows than ``count`` where one stands for several: a census row for each
+    replay of its graph.
+    """
 
     table: str
     rows: tuple[int, ...]
@@ -19,11 +26,15 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What is at most to be won: shares of the step time (0 to 1) and how they were made."""
+    """What is at most to be won: shares (0 to 1) and how they were made.
+
+    ``basis`` names the time that they are shares of (``decode step time``); bounds of unlike bases are not compared.
+    """
 
     low: float
     high: float
     formula: str
+    basis: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +61,9 @@ ROWS_SHOWN = 5
 """Row ids kept per evidence: enough to open the place, small enough for a report."""
 
 
-def evidence(table: str, rows: Iterable[int], observed: str, expected: str = "") -> Evidence:
-    """Evidence from an int array (or list) of row ids."""
-    ids = [int(i) for i in rows]
-    return Evidence(table, tuple(ids[:ROWS_SHOWN]), len(ids), observed, expected)
+def evidence(
+    table: str, rows: Sequence[int] | Array, observed: str, expected: str = "", count: int | None = None
+) -> Evidence:
+    """Evidence from row ids; without ``count`` every row shows the claim once."""
+    shown = tuple(int(i) for i in rows[:ROWS_SHOWN])
+    return Evidence(table, shown, len(rows) if count is None else count, observed, expected)

@@ -44,23 +44,34 @@ class TrustSection:
 
 @dataclass(frozen=True, slots=True)
 class FamilyRow:
-    """Executions of one family; ``time_ns`` is None where some are known from the census alone, and so is ``share``."""
+    """Executions of one family.
+
+    ``unrecorded`` of the ``count`` are known from the census alone, so that the recorded kernels of all families sum to
+    ``kernel_count``. ``time_ns`` is None where a family has such executions; ``share`` is None for all families where
+    kernels are missing from the recording.
+    """
 
     family: str
     count: int
     time_ns: int | None
     share: float | None
+    unrecorded: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseRow:
-    """Steps of one phase; ``gpu_idle_share`` is None where kernels have no time."""
+    """Steps of one phase, of every rank.
+
+    ``kernel_count`` counts records. ``incomplete_steps`` have, or may have, kernels that were not recorded: then
+    ``kernel_time_ns`` and ``gpu_idle_share`` are None, as they are where kernels have no time.
+    """
 
     phase: str
     steps: int
     kernel_count: int
     kernel_time_ns: int | None
     gpu_idle_share: float | None
+    incomplete_steps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +90,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """One step of one rank."""
+    """One step of one rank; ``kernel_time_ns`` is None where kernels of it have no time or were not all recorded."""
 
     rank: int | None
     name: str
@@ -148,7 +159,7 @@ class RepeatRow:
     """What one family repeats in one phase.
 
     ``per_step`` is the mean over non-empty steps, ``per_layer`` divides by the layers that launch it
-    (None where layers are unknown); ns are kernel time.
+    (None where layers are unknown); ns are kernel time, None where kernels of the phase are missing.
     """
 
     phase: str
@@ -162,7 +173,7 @@ class RepeatRow:
 
 @dataclass(frozen=True, slots=True)
 class CoverageRow:
-    """Share of steps, rows and output tokens of one graph mode (0 to 1)."""
+    """Share of steps, rows and output tokens of one graph mode (0 to 1); ``steps`` of the engine, not of each rank."""
 
     graph_mode: str
     steps: int
@@ -173,7 +184,11 @@ class CoverageRow:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What output costs in decode: kernel and wall time; None where it cannot be told."""
+    """What output costs in decode; None where it cannot be told.
+
+    ``ns_per_...`` is kernel time, which the requests of a batch share. ``step_ns_per_...`` is wall time: what one request
+    waits for a token, and for a response of 1,000.
+    """
 
     ns_per_output_token: float | None
     ns_per_1000_token_response: float | None
@@ -181,6 +196,8 @@ class Costs:
     decode_tokens_in_mixed_steps: int | None
     mixed_ns_per_decode_token: float | None
     launch_bound: bool | None
+    step_ns_per_token: float | None = None
+    step_ns_per_1000_token_response: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,19 +30,51 @@ def paths(page: Page, section: PathsSection | None) -> None:
         return
     if not section.paths:
         page.say("No fast path is known to this installation: the shelf m3probe/fastpaths is empty.", indent=2)
-    shared = _shared(section.paths)
+    every = _shared(section.paths, len(section.paths))
+    unseen = [row for row in section.paths if _is_unseen(row, every)]
+    shown = [row for row in section.paths if row not in unseen]
+    some = _shared(shown, 2)
     wide = max((len(verdict(row.verdict)[0]) for row in section.paths), default=0) + 2
-    for row in section.paths:
-        _path(page, row, shared, wide)
-    for reason in shared:
-        page.say((f"all: {reason}", "dim"), indent=2, hang=2)
+    for row in shown:
+        _path(page, row, every | some, wide)
+    for rows in _alike(unseen):
+        _unseen(page, rows, every, wide)
+    for reason, titles in (some | every).items():
+        page.say((f"{'all' if reason in every else ', '.join(titles)}: {reason}", "dim"), indent=2, hang=2)
 
 
-def _shared(rows: tuple[PathRow, ...]) -> list[str]:
-    """Reasons that every path gives are said once."""
-    if len(rows) < 2:
-        return []
-    return [reason for reason in rows[0].reasons if all(reason in row.reasons for row in rows)]
+def _shared(rows: Sequence[PathRow], least: int) -> dict[str, list[str]]:
+    """Reasons that several paths give, with the paths' titles: they are said once."""
+    titles: dict[str, list[str]] = {}
+    for row in rows:
+        for reason in row.reasons:
+            titles.setdefault(reason, []).append(row.title)
+    return {reason: given for reason, given in titles.items() if len(given) >= max(least, 2)}
+
+
+def _is_unseen(row: PathRow, every: Mapping[str, list[str]]) -> bool:
+    """No sign of the path at all: no call anywhere, nothing that may hide one, and one thing to say at most."""
+    signs = any(row.counts.get(key) for key in ("calls", "calls_outside_steps", "steps_hidden"))
+    own = [reason for reason in row.reasons if reason not in every]
+    return row.verdict == PathVerdict.UNPROVEN and not row.variant and not signs and len(own) <= 1
+
+
+def _alike(rows: Sequence[PathRow]) -> list[list[PathRow]]:
+    """Rows of which the same is to be said."""
+    found: dict[tuple[tuple[str, ...], bool], list[PathRow]] = {}
+    for row in rows:
+        found.setdefault((row.reasons, row.names_from_source), []).append(row)
+    return list(found.values())
+
+
+def _unseen(page: Page, rows: Sequence[PathRow], every: Mapping[str, list[str]], wide: int) -> None:
+    """One line for paths without a sign: a dense model has no sparse attention to be told of at length."""
+    text, style = verdict(rows[0].verdict)
+    own = [reason for reason in rows[0].reasons if reason not in every]
+    own += ["kernel names known from source only"] if rows[0].names_from_source else []
+    said = f": {'; '.join(own)}" if own else ""
+    titles = ", ".join(row.title for row in rows)
+    page.say((text.ljust(wide), style), (titles, "bold"), (said, "dim"), indent=2, hang=wide)
 
 
 def verdict(word: str) -> Piece:
@@ -51,7 +83,7 @@ def verdict(word: str) -> Piece:
     return f"{glyph} {word.replace('_', ' ')}", style
 
 
-def _path(page: Page, row: PathRow, shared: list[str], wide: int) -> None:
+def _path(page: Page, row: PathRow, shared: Mapping[str, list[str]], wide: int) -> None:
     text, style = verdict(row.verdict)
     variant = f": {row.variant}" if row.variant else ""
     head: list[Piece] = [(text.ljust(wide), style), (f"{row.title}{variant}", "bold")]

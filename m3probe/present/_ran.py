@@ -76,11 +76,29 @@ def _families(page: Page, rows: tuple[FamilyRow, ...]) -> None:
     room = page.width - 4 - sum(2 + max(cells(c.head), *(cells(row[i]) for row in body)) for i, c in enumerate(columns))
     most = max((share or 0.0 for share in shares.values()), default=0.0)
     bars = [(bar(shares[r.family], most, min(BAR_CELLS, room)), _bar_style(r.family)) for r in shown]
-    columns.append(Column("of the kernel time" if timed else "of the kernels: no times", least=1, drop=1))
+    columns.append(Column(_of(rows, timed), least=1, drop=1))
     table(page, columns, [[*row, mark] for row, mark in zip(body, bars, strict=True)])
+    _census(page, rows)
     if folded:
         names = ", ".join(f"{row.family} {row.count:,}" for row in folded)
         page.say((f"below {100 * FOLDED_SHARE:.1f} % each: {names}", "dim"), indent=2, hang=2)
+
+
+def _of(rows: tuple[FamilyRow, ...], timed: bool) -> str:
+    if timed:
+        return "of the kernel time"
+    return (
+        "of the kernels seen: times missing" if any(row.time_ns is not None for row in rows) else "of the kernels: no times"
+    )
+
+
+def _census(page: Page, rows: tuple[FamilyRow, ...]) -> None:
+    unrecorded = sum(row.unrecorded for row in rows)
+    if unrecorded:
+        total = sum(row.count for row in rows)
+        page.say(
+            (f"{unrecorded:,} of {total:,} are known from the graph census alone: no times", "dim"), indent=2, hang=2
+        )
 
 
 def _bar_style(family: str) -> str:
@@ -99,7 +117,7 @@ def _phases(page: Page, summary: Summary) -> None:
     if not summary.phases:
         page.say("No steps: nothing in the input says where one model execution ends and the next begins.", indent=2)
         return
-    launches = [per(row.kernel_count, row.steps) for row in summary.phases]
+    launches = [None if row.incomplete_steps else per(row.kernel_count, row.steps) for row in summary.phases]
     decimals = decimals_for(launches)
     columns = [Column("phase"), number("steps"), number("kernels/step"), number("ms/step"), number("GPU idle %")]
     rows = [
@@ -113,3 +131,7 @@ def _phases(page: Page, summary: Summary) -> None:
         for row, each in zip(summary.phases, launches, strict=True)
     ]
     table(page, columns, rows)
+    short = [f"{row.incomplete_steps:,} of {row.steps:,} {row.phase}" for row in summary.phases if row.incomplete_steps]
+    if short:
+        text = f"kernels of {listed(short)} steps are or may be missing (see Trust): their figures are not stated"
+        page.say((text, "warn"), indent=2, hang=2)

@@ -68,9 +68,11 @@ def _coverage(page: Page, rows: tuple[CoverageRow, ...]) -> None:
 
 def _costs(page: Page, costs: Costs) -> None:
     rows = (
-        ("per output token", costs.ns_per_output_token),
-        ("per 1,000-token response", costs.ns_per_1000_token_response),
-        ("per active request", costs.ns_per_active_request),
+        ("kernel time per output token, batch shared", costs.ns_per_output_token),
+        ("kernel time per 1,000-token response, batch shared", costs.ns_per_1000_token_response),
+        ("kernel time per active request and step", costs.ns_per_active_request),
+        ("step time per output token of one request", costs.step_ns_per_token),
+        ("step time per 1,000-token response of one request", costs.step_ns_per_1000_token_response),
     )
     table(page, (Column("decode costs", title=True), number("ms")), [(what, ms(ns, 3)) for what, ns in rows])
     bound = f"unknown ({UNKNOWN})" if costs.launch_bound is None else "yes" if costs.launch_bound else "no"
@@ -83,4 +85,10 @@ def _mixed(costs: Costs) -> str:
         return f"decode tokens made in mixed steps: {UNKNOWN}"
     if not tokens:
         return "no decode token was made in a mixed step"
-    return f"{plural(tokens, 'decode token')} made in mixed steps, {ms(costs.mixed_ns_per_decode_token, 3)} ms each"
+    return f"{plural(tokens, 'decode token')} made in mixed steps, {_each(costs)}"
+
+
+def _each(costs: Costs) -> str:
+    if costs.mixed_ns_per_decode_token is None:
+        return "at an unknown cost"
+    return f"{ms(costs.mixed_ns_per_decode_token, 3)} ms of kernel time each"

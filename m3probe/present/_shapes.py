@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
+
+from m3probe.model.findings import Finding
 from m3probe.model.report import ModelMatch, ShapeRow, ShapesSection
 from m3probe.present._numbers import UNKNOWN, fixed, listed, plural
 from m3probe.present._page import Page, items
 from m3probe.present._table import Cell, Column, number, table
 
 ROWS_SHOWN = 6
+UNPROVEN = "shapes.unproven"
+FILLED = 0.75
+"""Launches that start fewer workgroups than this share of the units are marked, as the finding bounds them."""
 _TEXTS = (
     ("module", Column("module", least=16)),
     ("op", Column("op", least=10, drop=3)),
@@ -17,8 +24,8 @@ _TEXTS = (
 )
 
 
-def shapes(page: Page, section: ShapesSection | None) -> None:
-    """The most frequent shapes of each phase, and the model they prove."""
+def shapes(page: Page, section: ShapesSection | None, findings: Sequence[Finding] = ()) -> None:
+    """The most frequent shapes of each phase, what the histogram is without, and the model that they prove."""
     page.heading("1 shapes", "which local M, N, K reach this rank")
     if section is None:
         page.say("Not answered: the shapes analyzer did not run.", indent=2)
@@ -30,6 +37,9 @@ def shapes(page: Page, section: ShapesSection | None) -> None:
         )
     for phase in dict.fromkeys(row.phase for row in section.shapes):
         _phase(page, phase, [row for row in section.shapes if row.phase == phase])
+    for missing in (finding for finding in findings if finding.id == UNPROVEN):
+        # a histogram that shows the lm_head alone must not read as a model of one layer
+        page.say((f"? {missing.claim}", "warn"), indent=2, hang=2)
     _match(page, section.model_match)
 
 
@@ -41,7 +51,7 @@ def _phase(page: Page, phase: str, rows: list[ShapeRow]) -> None:
     page.say((phase, "bold"), "  ", items(said), indent=2, hang=2)
     shown = sorted(rows, key=lambda row: -row.count)[:ROWS_SHOWN]
     texts = [(key, column) for key, column in _TEXTS if key not in same]
-    columns = [*map(number, ("M", "N", "K", "count")), *(column for _, column in texts), number("prog/units", drop=1)]
+    columns = [*map(number, ("M", "N", "K", "count")), *(column for _, column in texts), number("grid/units", drop=1)]
     table(page, columns, [_cells(row, [key for key, _ in texts]) for row in shown], indent=4)
     if len(rows) > len(shown):
         left = total - sum(row.count for row in shown)
@@ -54,14 +64,22 @@ def _uniform(rows: list[ShapeRow], key: str) -> bool:
 
 
 def _cells(row: ShapeRow, texts: list[str]) -> list[Cell]:
-    starved = row.programs is not None and row.units is not None and row.programs < row.units
-    programs = f"{fixed(row.programs)}/{fixed(row.units)}" if row.programs is not None else UNKNOWN
+    # what started, where it was recorded: split-K starts more than the tile's programs, a persistent kernel fewer
+    started = prod(row.grid) if row.grid is not None else row.programs
+    starved = started is not None and row.units is not None and started < FILLED * row.units
+    shown = f"{fixed(started)}/{fixed(row.units)}" if started is not None else UNKNOWN
     return [
         *(fixed(figure) for figure in (row.M, row.N, row.K, row.count)),
-        *(getattr(row, key) or (UNKNOWN if key == "module" else "") for key in texts),
-        # the mark says what the colour says: fewer programs than units
-        (f"! {programs}", "warn") if starved else programs,
+        *(_text(row, key) for key in texts),
+        # the mark says what the colour says
+        (f"! {shown}", "warn") if starved else shown,
     ]
+
+
+def _text(row: ShapeRow, key: str) -> str:
+    if key == "tile":
+        return row.tile.split("; ", 1)[0]  # what ran; the selector's answer beside it is for --json
+    return getattr(row, key) or (UNKNOWN if key == "module" else "")
 
 
 def _match(page: Page, match: ModelMatch | None) -> None:

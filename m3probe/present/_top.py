@@ -79,8 +79,8 @@ def _bottleneck(page: Page, found: NextBottleneck, findings: tuple[Finding, ...]
     named = next((finding for finding in findings if finding.id == found.finding), None)
     claim = (named.claim if named else found.finding).rstrip(". ")
     bound = f"{bound_text(found.bound)} to win" if found.bound else "what it could win is not known"
-    # a reason that names the bound itself has the better words for what it is a share of
-    told = found.bound is not None and f"{percent(found.bound.high)} %" in found.why
+    # a claim or reason that names the bound itself has the better words for what it is a share of
+    told = found.bound is not None and f"{percent(found.bound.high)} %" in f"{claim} {found.why}"
     why = found.why if told else ": ".join(filter(None, (bound, found.why)))
     _labelled(page, "Next", (f"{claim} — {why}".rstrip(".") + ".", "bold"))
     if found.bound and found.bound.formula:

@@ -32,7 +32,7 @@ def report_text(report: Report, width: int, color: bool, *, ascii_only: bool = F
     page, answer = Page(width, color, ascii_only), report.answer
     top(page, report)
     ran(page, answer.section(SummarySection))
-    shapes(page, answer.section(ShapesSection))
+    shapes(page, answer.section(ShapesSection), answer.findings)
     repeats(page, answer.section(RepeatsSection))
     planes(page, answer.section(BytesSection))
     paths(page, answer.section(PathsSection))

@@ -129,7 +129,7 @@ def _rows(view: View, hit: Array, observed: str) -> tuple[Evidence, ...]:
     ran = view.ran
     kernels = ran.kernel[hit & (ran.kernel != NONE)]
     census = ran.census[hit & (ran.kernel == NONE)]
-    found = [evidence("kernels", kernels[:5], observed)] if len(kernels) else []
+    found = [evidence("kernels", kernels, observed)] if len(kernels) else []
     return tuple(found + ([evidence("graphs", census, observed)] if len(census) else []))
 
 

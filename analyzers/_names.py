@@ -1,0 +1,58 @@
+"""What kernel names say, and which of them run once per layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from m3probe.kernels.demangle import demangle
+from m3probe.kernels.grammar import classify, head_of
+from m3probe.model.recording import Strings
+from m3probe.model.tables import Array
+from m3probe.schema.verdicts import FAMILIES, Family
+
+# Attention kernels that only prepare or finish the work of another one; the rest run once per layer.
+_HELPERS = ("reduce", "combine", "merge", "prepare", "metadata", "schedule")
+# The first of these that ran gives the MoE layers: each is one launch per layer in every backend that has it.
+MOE_ANCHORS = ("moe.combine", "moe.sort", "moe.router_topk", "moe.router_gemm", "moe.monokernel")
+
+
+@dataclass(frozen=True, slots=True)
+class KernelName:
+    """What a name says: its own words without template arguments (lower case), and its category."""
+
+    head: str
+    category: str
+    family: Family
+
+
+def names_of(strings: Strings, name: Array, family: Array) -> Mapping[int, KernelName]:
+    """String id -> what the name says, for every name of these executions."""
+    found: dict[int, KernelName] = {}
+    pairs = np.unique(
+        name.astype(np.int64) * len(FAMILIES) + family
+    )  # one number each: sorting columns takes 20 times as long
+    for one, kind in zip(*(part.tolist() for part in np.divmod(pairs, len(FAMILIES))), strict=True):
+        text = strings[one]
+        found[one] = KernelName(head_of(demangle(text).lower()), classify(text).category, FAMILIES[kind])
+    return found
+
+
+def is_attention_anchor(name: KernelName) -> bool:
+    """An attention kernel that runs once per layer."""
+    attends = name.family in (Family.ATTENTION, Family.SPARSE_ATTENTION)
+    return attends and not any(word in name.head for word in _HELPERS)
+
+
+def is_index_score(name: KernelName) -> bool:
+    """A kernel that scores key blocks: once per layer that chooses its own."""
+    return name.family is Family.INDEXER and (name.category == "indexer.score" or "score" in name.head)
+
+
+def moe_anchors(names: Mapping[int, KernelName]) -> Iterable[list[list[int]]]:
+    """Names that may count MoE layers: per category, in order of preference, the ids of each kernel."""
+    for category in MOE_ANCHORS:
+        heads = sorted({n.head for n in names.values() if n.category == category})
+        yield [[i for i, n in names.items() if n.head == head] for head in heads]

@@ -1,0 +1,129 @@
+"""The idle gap as a finding: where the device waits, which level is at fault there, and what to try."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from m3probe.analyzers._basis import Basis
+from m3probe.analyzers._costs import issue_interval_ns
+from m3probe.analyzers._idle import AFTER, BEFORE, BETWEEN, INSIDE, KERNELS, WORDS, Idle
+from m3probe.analyzers._view import View, ms, percent
+from m3probe.model.findings import Bound, Finding, evidence
+from m3probe.schema.verdicts import GRAPH_MODES, GraphMode, Phase
+
+IDLE = "next_bottleneck.idle"
+CAUSES = ("repeats.decode_eager", "repeats.launch_bound", "repeats.eager_decode_steps")
+"""Findings that say why the device waits inside a step, and bound that part of the idle time."""
+LEVELS = {
+    BEFORE: "launch (what the host does before it launches the graph)",
+    INSIDE: "launch (dependent kernels inside the graph)",
+    AFTER: "launch (what follows the graph)",
+    KERNELS: "launch",
+    BETWEEN: "queue",
+}
+_PROFILER = "A profiler slows the host: measure the step time without it before crediting all of it"
+
+
+def idle_finding(view: View, base: Basis, idle: Idle | None, causes: Iterable[Finding]) -> Finding:
+    """The gap by its parts; its bound leaves out what the given findings already bound.
+
+    Args:
+        view: the recording.
+        base: the steps.
+        idle: parts of their idle time; None without steps.
+        causes: findings with a bound on the same basis that explain a part.
+    """
+    causes = list(causes)
+    rest = base.idle - sum(cause.bound.high for cause in causes if cause.bound)
+    bound, named = None, ", ".join(cause.id for cause in causes)
+    if rest > 1e-9:  # less is rounding
+        less = f", less what {named} bounds" if causes else ""
+        formula = f"idle time / {base.name}{less}, if the next kernel were always ready"
+        bound = Bound(0.0, rest, formula, base.name)
+    return Finding(
+        id=IDLE,
+        question="next_bottleneck",
+        verdict="idle",
+        claim=f"The device is idle for {percent(base.idle)} of {base.name}{_parts(idle, named)}",
+        where=base.where,
+        evidence=(evidence("steps", base.steps, f"{base.window_ns:,} ns of {base.name}", "no gap"),),
+        advice=f"{_advice(view, base, idle)}. {_PROFILER}",
+        bound=bound,
+        confidence="medium",  # recorded under a profiler, which slows the host
+        trusted=view.trusted,
+    )
+
+
+def _parts(idle: Idle | None, causes: str) -> str:
+    """Shares that make the idle share; the last step has no next one, so that the wait after it is not in them."""
+    if idle is None:
+        return ""
+    told = [(part, idle.share(part) or 0.0) for part, ns in idle.parts.items() if ns] or [(idle.largest, 0.0)]
+    parts = [f"{percent(share)} {WORDS[part]}" for part, share in told]
+    mean = ms(idle.parts[BETWEEN] / idle.followed) if idle.followed else ""
+    after = f" ({mean} after each of {idle.followed} of {idle.steps} steps)" if told[-1][0] == BETWEEN else ""
+    bounded = f"; the wait inside steps is bounded by {causes}" if causes else ""
+    unknown = "" if idle.followed else "; the wait for the next step is unknown (none was recorded)"
+    # a single part is the whole: its share is told already
+    return (f": {', '.join(parts)}{after}" if len(parts) > 1 else f", {WORDS[told[0][0]]}{after}") + bounded + unknown
+
+
+def _advice(view: View, base: Basis, idle: Idle | None) -> str:
+    if idle is None:
+        return "Without steps nothing says whether it waits inside or between them: record with step annotations"
+    return {BEFORE: _before_graph, KERNELS: _between_kernels}.get(idle.largest, _plain)(view, base, idle)
+
+
+def _plain(_view: View, _base: Basis, idle: Idle) -> str:
+    return {
+        INSIDE: "Kernels of the graph wait for each other: fuse the small ones, or run independent ones on branches",
+        AFTER: "Work after the graph is launched kernel by kernel: sampling and output copies in fewer launches",
+        BETWEEN: "The host has no next step ready: the scheduler, sampling, output handling and the front end (question "
+        "queues); asynchronous scheduling prepares the next step while this one runs",
+    }[idle.largest]
+
+
+def _before_graph(view: View, base: Basis, _idle: Idle) -> str:
+    number, interval = _before_the_graph(view, base)
+    spread = "" if interval is None else f", one each {interval / 1e3:,.0f} us on average"
+    return (
+        f"Host preparation: {number:,.0f} other launches per step{spread}, come before the graph is launched (input "
+        "buffers, attention metadata, copies). Prepare less per step, in fewer launches, or while the previous step runs "
+        "(asynchronous scheduling); the graph itself is there already"
+    )
+
+
+def _before_the_graph(view: View, base: Basis) -> tuple[float, float | None]:
+    """Launches before the graph launch, per step that has one, and the mean time from one to the next."""
+    rec, calls = view.rec, view.rec.launches
+    own = np.flatnonzero((calls["kind"] > 0) & np.isin(calls["step"], base.steps))
+    step, start = calls["step"][own], calls["start_ns"][own]
+    graph = rec.graph_launches[own]
+    at = np.full(len(rec.steps), np.iinfo(np.int64).max)
+    np.minimum.at(at, step[graph], start[graph])
+    first = np.full(len(rec.steps), np.iinfo(np.int64).max)
+    np.minimum.at(first, step, start)
+    steps = np.unique(step[graph])
+    number = int(((start < at[step]) & np.isin(step, steps)).sum())
+    return number / max(len(steps), 1), float((at[steps] - first[steps]).sum()) / number if number else None
+
+
+def _between_kernels(view: View, base: Basis, _idle: Idle) -> str:
+    mode = view.rec.steps["graph_mode"][base.steps]
+    interval = issue_interval_ns(view.rec, base.steps)
+    every = "" if interval is None else f" (one launch each {interval / 1e3:,.1f} us on average)"
+    if (mode == GRAPH_MODES.index(GraphMode.PIECEWISE)).all():
+        return f"Between graphs' pieces and the launches beside them{every}: fewer pieces, FULL graphs where they are allowed"
+    if base.where == Phase.DECODE:
+        return f"Launch less{every}: graphs, or fewer and larger kernels (fusion)"
+    return (
+        f"Launch less{every}: fewer and larger kernels (fusion, compilation), or more rows per step; graphs help where "
+        "shapes repeat"
+    )
+
+
+def level(idle: Idle | None) -> str:
+    """The level to look at: that of the largest part."""
+    return LEVELS[KERNELS if idle is None else idle.largest]
