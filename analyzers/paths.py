@@ -17,7 +17,7 @@ from m3probe.model.findings import Evidence, Finding, evidence
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, PathCell, PathRow, PathsSection
 from m3probe.plugs import Analyzer
-from m3probe.schema.paths import FastPath
+from m3probe.schema.paths import Anchor, FastPath
 from m3probe.schema.verdicts import PathVerdict, Phase
 
 NO_CONFIGURATION = "configured and eligible are unknown: a trace does not say"
@@ -122,11 +122,19 @@ def _row(
         # what ran is as sure as its least sure name; that nothing ran proves something only where names were seen
         names_from_source=(any if ran else all)(v.names_from_source for v in rests_on),
         by_phase={str(phase): str(v) for phase, v in by_phase.items()},
-        cells=tuple(_cell(rec, cell, ran, decides=cell.phase in decisive) for cell in seen),
+        cells=tuple(
+            _cell(rec, cell, ran, decides=cell.phase in decisive, tells=_tells(path) and not hides) for cell in seen
+        ),
     )
 
 
-def _cell(rec: Recording, cell: Cell, ran: list[Calls], *, decides: bool) -> PathCell:
+def _tells(path: FastPath) -> bool:
+    """Whether a missing call proves something: a kernel whose name nobody has seen may have another one."""
+    return path.counted_by is Anchor.GRAPH_LAUNCH or not any(v.names_from_source for v in path.variants)
+
+
+def _cell(rec: Recording, cell: Cell, ran: list[Calls], *, decides: bool, tells: bool) -> PathCell:
+    sure = tells and cell.told and cell.steps > 0
     here = {c.variant.name: int(c.per_place[cell.at].sum()) for c in ran}
     return PathCell(
         rank=rec.files[cell.file].rank,
@@ -136,6 +144,7 @@ def _cell(rec: Recording, cell: Cell, ran: list[Calls], *, decides: bool) -> Pat
         steps=cell.steps,
         executed=len(cell.ran),
         calls=sum(here.values()),
+        absent=len(cell.at) - len(cell.ran) - len(cell.hidden) if sure else 0,
         decides=decides,
     )
 

@@ -16,6 +16,7 @@ from m3probe.analyzers.trust import ANALYZER as TRUST
 from m3probe.model.judgement import Judgement, RuleResult
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, PathCell, PathRow, PathsSection, Reason, TrustRow, TrustSection
+from m3probe.pipeline import report
 from m3probe.present.verdict_text import judgement_dict, judgement_text
 from m3probe.rules import judge, load_rules
 from m3probe.rules._entry import Known
@@ -392,8 +393,10 @@ def path_row(verdict: str, variant: str = "FULL", **by_phase: str) -> PathRow:
     )
 
 
-def cells(variant: str, rank: int = 0, **by_phase: str) -> tuple[PathCell, ...]:
-    return tuple(PathCell(rank, phase, verdict, variant, 8, 7, 7, decides=True) for phase, verdict in by_phase.items())
+def cells(variant: str, rank: int = 0, absent: int = 0, **by_phase: str) -> tuple[PathCell, ...]:
+    return tuple(
+        PathCell(rank, phase, verdict, variant, 8, 7, 7, absent, decides=True) for phase, verdict in by_phase.items()
+    )
 
 
 PATH = 'path = "graph_replay"\nverdict = "executed"\n'
@@ -448,6 +451,28 @@ def test_path_rule_misses_the_rank_that_wrote_no_trace(tmp_path: Path) -> None:
     assert outcome(tmp_path, rec, PATH, ONE_GONE, [path_row("missed")]) == "failed"
     # rank 0 is there and speaks for itself
     assert outcome(tmp_path, rec, f"{PATH}rank = 0", ONE_GONE, [path_row("executed")]) == "holds"
+
+
+def test_a_path_that_surely_did_not_run_fails_its_rule(tmp_path: Path) -> None:
+    rec = served(tmp_path, (DECODE, [ATTEND]))
+    row = replace(path_row("unproven"), cells=cells("", 0, 1, decode="unproven"))
+    for rule in ("", 'phase = "decode"', "rank = 0"):
+        found = result(tmp_path, rec, PATH + rule, COMPLETE, [row])
+        assert (found.outcome, found.why) == (
+            RuleOutcome.FAILED,
+            "1 step(s) made no call of it, and nothing can have hidden one",
+        )
+
+
+def test_decode_that_ran_eager_fails_the_sample_rules() -> None:
+    rec = open_recording([shared_or_skip("traces/h200-m3/h200-m3-tp4rank-eager.pt.trace.json.gz")])
+    rules = load_rules(ROOT / "samples" / "rules" / "h200-m3.toml")
+    judgement = judge(rules, rec, report(rec).answer)
+    outcomes = {r.rule: r.outcome for r in judgement.results}
+    assert judgement.exit_code == 1
+    assert [rule for rule, outcome in outcomes.items() if outcome is RuleOutcome.FAILED] == [
+        rule for rule in outcomes if "graph_replay" in rule
+    ]
 
 
 def test_path_rule_looks_at_its_rank_and_phase_alone(tmp_path: Path) -> None:

@@ -241,7 +241,11 @@ class BytesSection:
 
 @dataclass(frozen=True, slots=True)
 class PathCell:
-    """One path on one rank in one phase; ``decides``: this phase's verdict counts for the whole row."""
+    """One path on one rank in one phase.
+
+    ``absent``: steps that surely made no call (runtime calls recorded, nothing that hides kernels, every
+    name of the path seen in a real trace before). ``decides``: the phase's verdict counts for the row.
+    """
 
     rank: int | None
     phase: str
@@ -250,6 +254,7 @@ class PathCell:
     steps: int
     executed: int
     calls: int
+    absent: int
     decides: bool
 
 

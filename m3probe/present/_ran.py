@@ -88,7 +88,9 @@ def _of(rows: tuple[FamilyRow, ...], timed: bool) -> str:
     if timed:
         return "of the kernel time"
     return (
-        "of the kernels seen: times missing" if any(row.time_ns is not None for row in rows) else "of the kernels: no times"
+        "of the kernels seen: times missing"
+        if any(row.time_ns is not None for row in rows)
+        else "of the kernels: no times"
     )
 
 

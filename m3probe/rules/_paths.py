@@ -34,6 +34,7 @@ class _Scope:
     verdict: PathVerdict
     variant: str
     counts: tuple[tuple[str, int], ...]
+    absent: int
 
 
 def judge_path(rule: Rule, view: View) -> RuleResult:
@@ -57,7 +58,8 @@ def _scope(row: PathRow, rule: Rule) -> _Scope | None:
     """The whole row, or its cells of one phase and rank: the worst verdict and every variant that ran there."""
     if rule.phase is None and rule.rank is None:
         whole = tuple((word, number) for word, number in row.counts.items() if "." not in word)
-        return _Scope(PathVerdict(row.verdict), row.variant, whole)
+        absent = sum(c.absent for c in row.cells if c.decides)
+        return _Scope(PathVerdict(row.verdict), row.variant, whole, absent)
     cells = [c for c in row.cells if rule.phase in (None, c.phase) and rule.rank in (None, c.rank)]
     if rule.phase is None:
         cells = [c for c in cells if c.decides] or cells
@@ -67,13 +69,16 @@ def _scope(row: PathRow, rule: Rule) -> _Scope | None:
     worst = PathVerdict.UNPROVEN if PathVerdict.UNPROVEN in verdicts else min(verdicts, key=_ORDER.index)
     variants = dict.fromkeys(name for c in cells for name in c.variant.split(VARIANTS_JOINED_BY) if name)
     counts = tuple((word, sum(getattr(c, word) for c in cells)) for word in ("steps", "executed", "calls"))
-    return _Scope(worst, VARIANTS_JOINED_BY.join(variants), counts)
+    return _Scope(worst, VARIANTS_JOINED_BY.join(variants), counts, sum(c.absent for c in cells))
 
 
 def _compared(rule: Rule, scope: _Scope, row: PathRow) -> RuleResult:
     variant = f" as {scope.variant}" if scope.variant else ""
     counts = ", ".join(f"{word} {number:,}" for word, number in scope.counts)
     observed = f"{scope.verdict}{variant}" + (f"; {counts}" if counts else "")
+    if scope.absent and rule.verdict == PathVerdict.EXECUTED:
+        why = f"{scope.absent:,} step(s) made no call of it, and nothing can have hidden one"
+        return _result(rule, RuleOutcome.FAILED, observed, why, row)
     if scope.verdict is PathVerdict.UNPROVEN:
         why = "; ".join(row.reasons) or "the evidence neither shows the path nor its fallback"
         return _result(rule, RuleOutcome.INCONCLUSIVE, observed, why, row)
