@@ -13,7 +13,9 @@ from tree import shared_or_skip
 from m3probe.analyzers import next_bottleneck, repeats, trust
 from m3probe.model.findings import Bound, Finding
 from m3probe.model.recording import Recording
-from m3probe.model.report import Answer, BottleneckSection, NextBottleneck, Reason, TrustRow, TrustSection
+from m3probe.model.report import Answer, BottleneckSection, NextBottleneck, Reason, Report, TrustRow, TrustSection
+from m3probe.present._findings import ranked
+from m3probe.present.text import report_text
 from m3probe.sources import open_recording
 
 BUSY: dict[str, Any] = {"every_us": 31.0, "dur_us": 31.0}
@@ -102,6 +104,16 @@ def test_bounds_on_another_time_are_not_compared(tmp_path: Path) -> None:
     assert chosen.finding == "next_bottleneck.family.gemm"
     assert chosen.bound is not None
     assert chosen.bound.basis == "decode step time"
+
+
+def test_text_names_the_time_of_the_bounds_once_and_ranks_those_of_another_behind(tmp_path: Path) -> None:
+    bounds = {"a": Bound(0.0, 0.2, "", "decode step time"), "b": Bound(0.0, 0.9, "", "prefill step time")}
+    bounds["c"] = Bound(0.0, 0.1, "", "decode step time")
+    several = tuple(Finding(f"bytes.{name}", "bytes", "moved", f"{name}.", "", (), "", b) for name, b in bounds.items())
+    assert [f.id for f in ranked(several)] == ["bytes.a", "bytes.c", "bytes.b"]
+    shown = report_text(Report("ok", (), Answer((), several)), 120, color=False)
+    assert shown.count("decode step time") == 1  # in the heading
+    assert "of prefill step time" in shown
 
 
 # --- where the device waits --------------------------------------------------------------------------

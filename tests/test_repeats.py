@@ -43,7 +43,8 @@ from m3probe.kernels.demangle import demangle
 from m3probe.kernels.grammar import classify, head_of
 from m3probe.model.findings import Finding
 from m3probe.model.recording import Recording
-from m3probe.model.report import Answer, Reason, RepeatRow, RepeatsSection, TrustRow, TrustSection
+from m3probe.model.report import Answer, Reason, RepeatRow, RepeatsSection, Report, TrustRow, TrustSection
+from m3probe.present.text import report_text
 from m3probe.sources import open_recording
 
 GRAPH = "traces/h200-m3/h200-m3-tp4rank-graph.pt.trace.json.gz"
@@ -179,6 +180,14 @@ def test_step_time_is_what_one_request_waits_for_a_token(tmp_path: Path) -> None
     costs = judged(recording(tmp_path, steps(3)))[0].costs
     assert costs.step_ns_per_token == 1_000_000
     assert costs.step_ns_per_1000_token_response == 1_000_000_000
+
+
+def test_text_tells_kernel_time_from_step_time(tmp_path: Path) -> None:
+    section, _ = judged(recording(tmp_path, steps(3)))
+    lines = report_text(Report("ok", (), Answer((section,))), 120, color=False).splitlines()
+    # 64 us of kernels for 2 tokens a step; a step each 1,000 us
+    assert [line.split()[-1] for line in lines if "kernel time per" in line] == ["0.032", "32.000", "0.032"]
+    assert [line.split()[-1] for line in lines if "step time per" in line] == ["1.000", "1,000.000"]
 
 
 def test_one_step_or_drafts_tell_no_step_time_per_token(tmp_path: Path) -> None:
