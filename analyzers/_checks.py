@@ -40,6 +40,7 @@ def checks(rec: Recording) -> list[Check]:
         *_nothing_seen(rec),
         *_cut(rec),
         *_missing_ranks(rec),
+        *_same_rank(rec),
         *_graph_launches(rec),
         *_unequal_replays(rec),
         *_uneven_layers(rec),
@@ -101,6 +102,16 @@ def _missing_ranks(rec: Recording) -> Iterator[Check]:
         world = len(missing) + len({f.rank for f in rec.files if f.role == "rank" and f.rank is not None})
         text = f"rank {shown} missing: {len(missing)} of {world} ranks wrote no trace"
         yield Check("missing_rank", text, "degraded", hides_kernels=True, count=len(missing))
+
+
+def _same_rank(rec: Recording) -> Iterator[Check]:
+    """Two recordings of one rank are two runs (or two windows): means over both describe neither."""
+    ranks = [f.rank for f in rec.files if f.role == "rank" and f.rank is not None]
+    twice = sorted({rank for rank in ranks if ranks.count(rank) > 1})
+    if twice:
+        shown = ", ".join(map(str, twice))
+        text = f"more than one trace of rank {shown}: figures of different recordings are added up; read one at a time"
+        yield Check("same_rank", text, "degraded", count=len(twice))
 
 
 # --- graphs -------------------------------------------------------------------------------------------

@@ -91,7 +91,10 @@ def _trust(so_far: Answer) -> tuple[bool, tuple[str, ...]]:
     section = so_far.section(TrustSection)
     if section is None:
         return True, ()
-    return not so_far.hiding and section.trust.verdict != Trust.UNUSABLE, so_far.hiding
+    # means over two recordings of one rank describe neither
+    mixed = tuple(reason.text for reason in section.trust.reasons if reason.word == "same_rank")
+    doubts = (*so_far.hiding, *mixed)
+    return not doubts and section.trust.verdict != Trust.UNUSABLE, doubts
 
 
 def kernel_names(view: View) -> Mapping[int, KernelName]:

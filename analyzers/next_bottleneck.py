@@ -67,7 +67,7 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
         own.append(idle_finding(seen, base, idle, causes))
     if not seen.trusted:
         doubts = "; ".join(seen.doubts) or "the evidence is unusable"
-        none = _none(seen, f"kernels may be missing ({doubts}): no bound holds")
+        none = _none(seen, f"no bound holds ({doubts})")
         return Answer((BottleneckSection(None),), (*own, none))
     return Answer((BottleneckSection(_choose(base, idle, (*so_far.findings, *own))),), tuple(own))
 

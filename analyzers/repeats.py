@@ -15,7 +15,7 @@ from m3probe.analyzers._sparse_work import index_reuse_finding, shared_expert_fi
 from m3probe.analyzers._view import UNTIMED_SHARE, View, decode_tokens, in_phases, view
 from m3probe.model.findings import Finding, evidence
 from m3probe.model.recording import Recording
-from m3probe.model.report import Answer, RepeatRow, RepeatsSection
+from m3probe.model.report import Answer, LayersRow, RepeatRow, RepeatsSection
 from m3probe.model.tables import Array
 from m3probe.plugs import Analyzer
 from m3probe.schema.verdicts import FAMILIES, Evidence, Phase
@@ -27,7 +27,7 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
     """Launches by family, graph coverage and costs, with findings about work that need not repeat."""
     seen = view(rec, so_far)
     found = layers(seen)
-    section = RepeatsSection(tuple(_rows(seen, found)), graph_coverage(rec), costs(seen))
+    section = RepeatsSection(tuple(_rows(seen, found)), graph_coverage(rec), costs(seen), _layers(found))
     graphs = tuple(coverage_findings(seen))
     # the same idle time is bounded once, by the finding that names its cause
     explained = next((finding.id for finding in graphs if finding.bound is not None), "")
@@ -44,6 +44,10 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
 
 
 ANALYZER = Analyzer(title="What runs again and again?", order=30, judge=judge)
+
+
+def _layers(found: Layers) -> LayersRow:
+    return LayersRow(dense_attention=found.dense, sparse_attention=found.sparse, moe=found.moe)
 
 
 def _rows(view: View, layers: Layers) -> Iterator[RepeatRow]:

@@ -78,7 +78,8 @@ def _phases(rec: Recording, windows: StepTimes) -> tuple[PhaseRow, ...]:
             short = int(windows.short[steps].sum())
             time = int(times[steps].sum()) if timed and not short else None
             idle = windows.idle_share(steps)
-            found.append(PhaseRow(str(phase), len(steps), int(counts[steps].sum()), time, idle, short))
+            spent = int(windows.window_ns[steps].sum()) if idle is not None else None
+            found.append(PhaseRow(str(phase), len(steps), int(counts[steps].sum()), time, idle, short, spent))
     return tuple(found)
 
 

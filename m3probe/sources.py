@@ -34,7 +34,6 @@ def open_recording(paths: Sequence[Path], progress: Progress = no_progress) -> R
             _read_folder(path, readers, builder, progress)
         else:
             _reader_for(path, readers).read(path, builder, progress, in_folder=False)
-    builder.note(_same_rank(builder))
     return with_census(builder.build())
 
 
@@ -90,12 +89,3 @@ def _reader_for(path: Path, readers: list[Reader]) -> Reader:
         where=str(path),
         next_move="m3probe reads torch-profiler (Chrome) traces, plain or gzip, and folders of them",
     )
-
-
-def _same_rank(builder: RecordingBuilder) -> list[Note]:
-    ranks = [f.rank for f in builder.files if f.role == "rank" and f.rank is not None]
-    twice = sorted({rank for rank in ranks if ranks.count(rank) > 1})
-    if not twice:
-        return []
-    text = f"more than one trace of rank {', '.join(map(str, twice))}: their figures are added up"
-    return [Note("same_rank", text, "", len(twice))]

@@ -65,7 +65,7 @@ def summary() -> SummarySection:
         FamilyRow("unknown", 4, 20_000, 0.002),
         FamilyRow("other", 1, 10_000, 0.001),
     )
-    phases = (PhaseRow("prefill", 1, 196, 4_000_000, 0.25), PhaseRow("decode", 2, 414, 6_000_000, 0.5))
+    phases = (PhaseRow("prefill", 1, 196, 4_000_000, 0.25), PhaseRow("decode", 2, 414, 6_000_000, 0.5, 0, 12_000_000))
     return SummarySection(
         meta(),
         Summary(610, 10_000_000, 9_000_000, 20_000_000, 2, (0,), families, phases),

@@ -212,7 +212,7 @@ def test_without_times_families_are_bars_by_count() -> None:
 
 def test_phases_are_means_per_step() -> None:
     text = report_text(build.full_report(), 80, color=False)
-    assert line_with(text, "  decode   ").split() == ["decode", "2", "207", "3.00", "50.0"]
+    assert line_with(text, "  decode   ").split() == ["decode", "2", "207", "3.00", "6.00", "50.0"]
 
 
 def test_numbers_of_a_column_end_in_one_column() -> None:

@@ -45,7 +45,7 @@ def doubts(rec: Recording) -> list[str]:
 def test_a_phase_that_was_recorded_in_whole_has_its_figures(tmp_path: Path) -> None:
     section = summed(recording(tmp_path, steps(3)))
     # 32 kernels of 2 us in each step; windows 1,000, 1,000 and 312 us
-    assert section.summary.phases == (PhaseRow("decode", 3, 96, 192_000, pytest.approx(1 - 192 / 2312)),)
+    assert section.summary.phases == (PhaseRow("decode", 3, 96, 192_000, pytest.approx(1 - 192 / 2312), 0, 2_312_000),)
     assert all(row.share is not None for row in section.summary.families)
     assert "missing" not in text(section)
 
@@ -57,7 +57,7 @@ def test_lost_replays_void_the_figures_of_their_phase_alone(tmp_path: Path) -> N
     decode, before = sorted(section.summary.phases, key=lambda row: row.phase)
     assert decode == PhaseRow("decode", 2, 32, None, None, incomplete_steps=1)
     # its window ends with its own work: when the lost step began is not known
-    assert before == PhaseRow("prefill", 1, 32, 64_000, pytest.approx(1 - 64 / 312))
+    assert before == PhaseRow("prefill", 1, 32, 64_000, pytest.approx(1 - 64 / 312), 0, 312_000)
     assert all(row.share is None for row in section.summary.families)
     assert [row.kernel_time_ns for row in section.steps] == [64_000, None, 64_000]
     shown = text(section)

@@ -63,7 +63,8 @@ class PhaseRow:
     """Steps of one phase, of every rank.
 
     ``kernel_count`` counts records. ``incomplete_steps`` have, or may have, kernels that were not recorded: then
-    ``kernel_time_ns`` and ``gpu_idle_share`` are None, as they are where kernels have no time.
+    ``kernel_time_ns``, ``step_time_ns`` and ``gpu_idle_share`` are None, as they are where kernels have no time.
+    ``step_time_ns``: sum of the steps' windows, first GPU start to the next step's first GPU start.
     """
 
     phase: str
@@ -72,6 +73,7 @@ class PhaseRow:
     kernel_time_ns: int | None
     gpu_idle_share: float | None
     incomplete_steps: int = 0
+    step_time_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,12 +203,22 @@ class Costs:
 
 
 @dataclass(frozen=True, slots=True)
+class LayersRow:
+    """Layers that ran in a step, counted by kernels that run once per layer; None where none tells."""
+
+    dense_attention: int | None
+    sparse_attention: int | None
+    moe: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class RepeatsSection:
     """Question 2."""
 
     repeats: tuple[RepeatRow, ...]
     graph_coverage: tuple[CoverageRow, ...]
     costs: Costs
+    layers: LayersRow | None = None
 
 
 @dataclass(frozen=True, slots=True)

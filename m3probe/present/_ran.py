@@ -121,13 +121,15 @@ def _phases(page: Page, summary: Summary) -> None:
         return
     launches = [None if row.incomplete_steps else per(row.kernel_count, row.steps) for row in summary.phases]
     decimals = decimals_for(launches)
-    columns = [Column("phase"), number("steps"), number("kernels/step"), number("ms/step"), number("GPU idle %")]
+    columns = [Column("phase"), number("steps"), number("kernels/step"), number("kernel ms/step")]
+    columns += [number("step ms"), number("GPU idle %")]
     rows = [
         (
             row.phase,
             fixed(row.steps),
             fixed(each, decimals),
             ms(per(row.kernel_time_ns, row.steps)),
+            ms(per(row.step_time_ns, row.steps)),
             percent(row.gpu_idle_share),
         )
         for row, each in zip(summary.phases, launches, strict=True)

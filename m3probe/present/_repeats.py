@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from m3probe.model.report import Costs, CoverageRow, RepeatRow, RepeatsSection
-from m3probe.present._numbers import UNKNOWN, decimals_for, fixed, ms, percent, plural, us
+from m3probe.model.report import Costs, CoverageRow, LayersRow, RepeatRow, RepeatsSection
+from m3probe.present._numbers import UNKNOWN, decimals_for, fixed, listed, ms, percent, plural, us
 from m3probe.present._page import Page
 from m3probe.present._table import Column, number, table
 
@@ -17,13 +17,25 @@ def repeats(page: Page, section: RepeatsSection | None) -> None:
         page.say("Not answered: the repeats analyzer did not run.", indent=2)
         return
     if not section.repeats:
-        page.say("Nothing repeats that could be counted: no step owns a kernel.", indent=2)
+        page.say("Nothing repeats that could be counted: no step's kernels are proven.", indent=2)
+    _layers(page, section.layers)
     for phase in dict.fromkeys(row.phase for row in section.repeats):
         _phase(page, phase, [row for row in section.repeats if row.phase == phase])
     page.blank()
     _coverage(page, section.graph_coverage)
     page.blank()
     _costs(page, section.costs)
+
+
+def _layers(page: Page, row: LayersRow | None) -> None:
+    """How many layers ran, which a cut model shows at once."""
+    if row is None or (row.dense_attention is None and row.sparse_attention is None):
+        return
+    kinds = ((row.dense_attention, "dense attention"), (row.sparse_attention, "sparse attention"))
+    said = [f"{n} with {what}" for n, what in kinds if n]
+    moe = f"; {row.moe} of them with experts" if row.moe else ""
+    total = (row.dense_attention or 0) + (row.sparse_attention or 0)
+    page.say(f"{plural(total, 'layer')} seen: {listed(said)}{moe}", indent=2)
 
 
 def _phase(page: Page, phase: str, rows: list[RepeatRow]) -> None:

@@ -31,7 +31,7 @@ _ORDER: tuple[tuple[type[object], tuple[str, ...]], ...] = (
     (TrustSection, ("coverage",)),
     (SummarySection, ("summary", "steps")),
     (ShapesSection, ("shapes", "model_match")),
-    (RepeatsSection, ("repeats", "graph_coverage", "costs")),
+    (RepeatsSection, ("repeats", "graph_coverage", "costs", "layers")),
     (BytesSection, ("bytes",)),
     (PathsSection, ("paths",)),
     (QueuesSection, ("queues",)),
