@@ -20,7 +20,7 @@ from m3probe.model.tables import NONE, Array
 from m3probe.schema.verdicts import PHASES, Phase
 
 UNTIMED_SHARE = 0.01
-"""Above this share of executions without a time (design: Trust) a sum of times is not stated."""
+"""Above this share of executions without a time (docs/words.md) a sum of times is not stated."""
 FORMULA = "(time with GPU work - time with GPU work once these are taken out) / {basis}"
 _NOTHING = np.empty(0, dtype=np.int64)
 

@@ -20,7 +20,7 @@ from m3probe.model.recording import Recording
 from m3probe.model.tables import NONE, Array
 
 LOST_TIME_SHARE = 0.01
-"""Above this share of kernels without a usable time, trust is degraded (design: Trust)."""
+"""Above this share of kernels without a usable time, trust is degraded (docs/words.md)."""
 
 
 @dataclass(frozen=True, slots=True)

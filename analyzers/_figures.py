@@ -1,4 +1,4 @@
-"""The figures that every question shares, each defined once (design: Figures). All in int64 ns."""
+"""The figures that every question shares, each defined once (docs/words.md). All in int64 ns."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ SHOWN = 5
 """Candidates shown: families, and copies, which are none."""
 FLAT_FAMILY = 0.15
 FLAT_BOUND = 0.03
-"""Leaves are flat when the largest family or the best bound is below these shares of step time (design: Finding)."""
+"""Leaves are flat when the largest family or the best bound is below these shares of step time (docs/repeats.md)."""
 WAITS = 0.10
 """The device waits when it is idle for more than this share of step time; a profiler alone adds a few per cent."""
 

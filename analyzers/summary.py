@@ -19,7 +19,7 @@ from m3probe.schema.verdicts import FAMILIES, GRAPH_MODES, PHASES
 
 
 def judge(rec: Recording, _so_far: Answer) -> Answer:
-    """The totals of design section 5, over all ranks."""
+    """The totals of docs/words.md, over all ranks."""
     times = step_times(rec)
     return Answer((SummarySection(_meta(rec), _summary(rec, times), _steps(rec, times)),))
 

@@ -108,7 +108,7 @@ class Runs:
 
 @dataclass
 class Row:
-    """One input, the most m3probe may use on it (design), what is in it and what each tool used."""
+    """One input, the most m3probe may use on it, what is in it and what each tool used."""
 
     title: str
     path: Path

@@ -18,7 +18,7 @@ from m3probe.present.json import inspect_json, report_json
 from m3probe.schema.verdicts import Outcome
 
 KEYS = (
-    "schema_version outcome notes trust meta coverage summary steps shapes model_match repeats graph_coverage costs "
+    "schema_version outcome notes trust meta coverage summary steps shapes model_match repeats graph_coverage costs layers "
     "bytes paths queues findings next_bottleneck"
 )
 
@@ -37,7 +37,7 @@ def with_costs(costs: Costs) -> Report:
 
 
 @pytest.mark.parametrize("report", [build.full_report(), build.hollow_report(), build.empty_report()])
-def test_keys_are_those_of_the_design_in_one_order(report: Report) -> None:
+def test_keys_come_in_one_order(report: Report) -> None:
     assert list(strict(report_json(report))) == KEYS.split()
 
 

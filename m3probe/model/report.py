@@ -78,7 +78,7 @@ class PhaseRow:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Totals over all ranks (design: Figures)."""
+    """Totals over all ranks (docs/words.md)."""
 
     kernel_count: int
     kernel_time_ns: int | None

@@ -19,7 +19,7 @@ from m3probe.schema.verdicts import RuleOutcome
 HOLDS, FAILED, INCONCLUSIVE = RuleOutcome.HOLDS, RuleOutcome.FAILED, RuleOutcome.INCONCLUSIVE
 
 UNTIMED_SHARE = 0.01
-"""Above this share of executions without a time, a share of time is not known (design: Trust)."""
+"""Above this share of executions without a time, a share of time is not known (docs/words.md)."""
 
 
 @dataclass(frozen=True, slots=True)
