@@ -114,7 +114,7 @@ def test_a_cut_anywhere_never_raises_and_never_invents(tmp_path_factory: pytest.
     assert rec.outcome is Outcome.PARTIAL
 
 
-@given(st.integers(min_value=0, max_value=2**62 // 1000), st.integers(min_value=0, max_value=999))
+@given(st.integers(min_value=0, max_value=2**61 // 1000 - 1), st.integers(min_value=0, max_value=999))
 def test_microseconds_with_three_decimals_are_exact_whatever_their_size(whole: int, thousandths: int) -> None:
     text = f"{whole}.{thousandths:03d}"
     if whole < 2**43:

@@ -34,10 +34,15 @@ class Strings:
         return self._ids.get(text, NONE)
 
     def __getitem__(self, index: int) -> str:
-        return self.texts[index]
+        """The text of an id; "" for -1."""
+        return self.texts[index] if index >= 0 else ""
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    def of(self, ids: Iterable[int]) -> list[str]:
+        """Texts of many ids, "" for -1."""
+        return [self.texts[i] if i >= 0 else "" for i in ids]
 
 
 class Dims:
@@ -202,8 +207,7 @@ class Recording:
 
     def names(self, table: str) -> list[str]:
         """Names of a table's rows as text."""
-        texts = self.strings.texts
-        return [texts[i] for i in self.tables[table]["name"].tolist()]
+        return self.strings.of(self.tables[table]["name"].tolist())
 
 
 class RecordingBuilder:

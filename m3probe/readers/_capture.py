@@ -22,7 +22,7 @@ def add_census(gather: Gather, builder: RecordingBuilder, file: int) -> None:
     """Add the graphs that one capture trace shows, in launch order."""
     texts = builder.strings.texts
     calls = [texts[i] if i >= 0 else "" for i in gather.column("launches", "name").tolist()]
-    start = gather.column("launches", "start_ns")
+    start = gather.time("launches", "start_ns")
     begin = np.sort(start[[n.endswith("StreamBeginCapture") for n in calls]]) if calls else start
     end = np.sort(start[[n.endswith("StreamEndCapture") for n in calls]]) if calls else start
     kernel = gather.column("launches", "kernel")
@@ -42,8 +42,8 @@ def _labels(gather: Gather, builder: RecordingBuilder, at: Array) -> tuple[Array
     """Mode and padded rows of each launch's capture, from the ``capture_32_FULL`` annotation around it."""
     texts = builder.strings.texts
     names = gather.column("annotations", "name").tolist()
-    start = gather.column("annotations", "start_ns")
-    end = start + gather.column("annotations", "dur_ns")
+    start = gather.time("annotations", "start_ns")
+    end = start + gather.time("annotations", "dur_ns")
     mode = np.full(len(at), NONE, dtype=np.int8)
     rows = np.full(len(at), NONE, dtype=np.int64)
     words = [str(m) for m in GRAPH_MODES]
@@ -62,10 +62,10 @@ def _add(
     column = gather.column
     op = _link.innermost_op(
         _link.threads(column("launches", "pid"), column("launches", "tid"))[launches],
-        column("launches", "start_ns")[launches],
+        gather.time("launches", "start_ns")[launches],
         _link.threads(column("ops", "pid"), column("ops", "tid")),
-        column("ops", "start_ns"),
-        column("ops", "dur_ns"),
+        gather.time("ops", "start_ns"),
+        gather.time("ops", "dur_ns"),
     )
     names = column("launches", "kernel")[launches]
     of_op = {key: _of(column("ops", key), op) for key in ("name", "dims", "types", "strides")}

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from m3probe.model.recording import RecordingBuilder
 from m3probe.model.tables import NONE, Array
-from m3probe.readers.events import NS_ABOVE, Event, to_ns
+from m3probe.readers.events import NO_TIME, NS_ABOVE, Event, to_ns
 
 Int = npt.NDArray[np.int64]
 
@@ -35,6 +35,7 @@ CATEGORY: dict[str, str] = {
 }
 """Category of an event, in today's and in the 2021 dialect -> where it goes."""
 
+_GRID = msgspec.json.Decoder(tuple[int, int, int])
 _LAST_NUMBER = re.compile(r"(\d+)\D*$")
 _INT64 = 2**63
 
@@ -47,8 +48,9 @@ class _Ids(dict[Any, int]):
         self._intern = intern
 
     def __missing__(self, key: Any) -> int:
+        # raw JSON is bytes and may be null; a name is text, and "null" is a name like another
         text = key if isinstance(key, str) else key.decode("utf-8", "backslashreplace")
-        found = self[key] = NONE if not text or text == "null" else self._intern(text)
+        found = self[key] = NONE if not text or key == b"null" else self._intern(text)
         return found
 
 
@@ -59,10 +61,11 @@ class _Grids(dict[bytes, int]):
 
     def __missing__(self, key: bytes) -> int:
         try:
-            value = tuple(int(n) for n in msgspec.json.decode(key))
-        except (msgspec.MsgspecError, TypeError, ValueError):
-            value = ()
-        found = self[key] = self._builder.dims.intern(value) if value else NONE
+            value = _GRID.decode(key)
+        except msgspec.MsgspecError:
+            value = None
+        sound = value is not None and all(0 < n < 2**31 for n in value)
+        found = self[key] = self._builder.dims.intern(value) if value and sound else NONE
         return found
 
 
@@ -74,6 +77,8 @@ class Gather:
         self._grids = _Grids(builder)
         self._parts: dict[tuple[str, str], list[Array]] = {}
         self.per_us = 0
+        self.other_unit = 0
+        """Time stamps that would be the other unit, by their size: damage, or two clocks in one file."""
         self.events_x = 0
         self.python_functions = 0
 
@@ -89,7 +94,7 @@ class Gather:
                 buckets.setdefault(part, []).append(event)
         self.python_functions += len(buckets.pop("python", ()))
         if buckets and not self.per_us:
-            self.per_us = _unit(events)
+            self.per_us = _unit(buckets)
         for part, found in buckets.items():
             self._common(part, found)
             _PARTS.get(part, _nothing)(self, part, found)
@@ -98,6 +103,16 @@ class Gather:
         """One joined column; empty when the file has no such event."""
         parts = self._parts.get((part, name))
         return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
+
+    def time(self, part: str, name: str) -> Array:
+        """``start_ns`` or ``dur_ns``, 0 where it is not known (see ``known``)."""
+        values = self.column(part, name)
+        return np.where(values == NO_TIME, 0, values)
+
+    def known(self, part: str) -> Array:
+        """Mask: both times were written and are times."""
+        known: Array = (self.column(part, "start_ns") != NO_TIME) & (self.column(part, "dur_ns") != NO_TIME)
+        return known
 
     def count(self, part: str) -> int:
         """Rows of a part."""
@@ -114,7 +129,10 @@ class Gather:
     def _common(self, part: str, events: list[Event]) -> None:
         n = len(events)
         self._ints(part, "name", map(self._ids.__getitem__, [e.name for e in events]), n)
-        self._put(part, "start_ns", to_ns([e.ts for e in events], self.per_us))
+        start = to_ns([e.ts for e in events], self.per_us)
+        if self.per_us == 1:
+            self.other_unit += int(((start > 0) & (start < NS_ABOVE // 1000)).sum())
+        self._put(part, "start_ns", start)
         self._put(part, "dur_ns", to_ns([e.dur for e in events], self.per_us))
 
     def host(self, part: str, events: list[Event]) -> None:
@@ -125,7 +143,8 @@ class Gather:
 
     def _device(self, part: str, events: list[Event]) -> None:
         n = len(events)
-        self._ints(part, "device", [_number(e.args.device if e.args.device >= 0 else e.pid) for e in events], n)
+        devices = (_number(e.args.device if e.args.device >= 0 else e.pid) for e in events)
+        self._ints(part, "device", (d if abs(d) < 2**31 else NONE for d in devices), n)
         self._ints(part, "stream", [_number(e.tid if e.args.stream == -1 else e.args.stream) for e in events], n)
         self._ints(part, "correlation", [_number(e.args.correlation) for e in events], n)
 
@@ -181,10 +200,21 @@ _PARTS: dict[str, Callable[[Gather, str, list[Event]], None]] = {
 }
 
 
-def _unit(events: list[Event]) -> int:
-    """1000 when times are microseconds, 1 when they are ns (told by size, not by displayTimeUnit)."""
-    largest = max((float(e.ts) for e in events if e.ts), default=0.0)
-    return 1 if largest > NS_ABOVE else 1000
+def _unit(buckets: dict[str, list[Event]]) -> int:
+    """1000 when times are microseconds, 1 when they are ns.
+
+    Told by the size of the middle time stamp (displayTimeUnit is no proof), so that one damaged time
+    stamp does not decide for a whole file.
+    """
+    times = sorted(abs(t) for events in buckets.values() for e in events if (t := _float(e.ts)))
+    return 1 if times and times[len(times) // 2] > NS_ABOVE else 1000
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value) if value is not None else 0.0
+    except (ValueError, OverflowError):
+        return 0.0
 
 
 def _number(value: int | float | str) -> int:

@@ -13,6 +13,9 @@ from dataclasses import dataclass, fields, replace
 
 from m3probe.schema.verdicts import Phase
 
+_LARGEST = 10**15
+"""A count above this is damage, not a count of tokens or requests."""
+
 _VLLM = re.compile(
     r"execute_(?:(?P<tokens>\d+)_)?context_(?P<ctx_reqs>\d+)\((?P<ctx>[^)]*)\)"
     r"_generation_(?P<gen_reqs>\d+)\((?P<gen>[^)]*)\)"
@@ -65,13 +68,13 @@ def _vllm(name: str) -> StepName:
     found = _VLLM.match(name)
     if found is None:
         return StepName()
-    ctx_reqs, gen_reqs = int(found["ctx_reqs"]), int(found["gen_reqs"])
+    ctx_reqs, gen_reqs = _number(found["ctx_reqs"]), _number(found["gen_reqs"])
     ctx_tokens, ctx_keys, ctx_squares = _sums(found["ctx"])
     gen_tokens, gen_keys, _ = _sums(found["gen"])
-    rows = ctx_tokens + gen_tokens if min(ctx_tokens, gen_tokens) >= 0 else int(found["tokens"] or -1)
+    rows = ctx_tokens + gen_tokens if min(ctx_tokens, gen_tokens) >= 0 else _number(found["tokens"])
     return StepName(
         phase=_phase(ctx_reqs, gen_reqs),
-        requests=ctx_reqs + gen_reqs,
+        requests=ctx_reqs + gen_reqs if min(ctx_reqs, gen_reqs) >= 0 else -1,
         rows=rows,
         ctx_reqs=ctx_reqs,
         ctx_tokens=ctx_tokens,
@@ -87,14 +90,24 @@ def _sums(text: str) -> tuple[int, int, int]:
     """(tokens, sum of key lengths, sum of squares), -1 where not written."""
     detailed = _SUMS.fullmatch(text)
     if detailed:
-        return int(detailed["sq"]), int(detailed["sk"]), int(detailed["sqsq"])
+        return _number(detailed["sq"]), _number(detailed["sk"]), _number(detailed["sqsq"])
     plain = _PLAIN.fullmatch(text)
     if plain:
-        return int(plain["sum"]), -1, int(plain["squares"] or -1)
+        return _number(plain["sum"]), -1, _number(plain["squares"])
     return -1, -1, -1
 
 
+def _number(text: str | None) -> int:
+    """A count; -1 when it is not written or cannot be one."""
+    if not text or len(text) > 16:
+        return -1
+    number = int(text)
+    return number if number <= _LARGEST else -1
+
+
 def _phase(ctx_reqs: int, gen_reqs: int) -> Phase:
+    if min(ctx_reqs, gen_reqs) < 0:
+        return Phase.UNKNOWN
     if ctx_reqs and gen_reqs:
         return Phase.MIXED
     if ctx_reqs:
@@ -106,7 +119,7 @@ def _sglang(name: str) -> StepName | None:
     found = _SGLANG.match(name)
     if found is None:
         return None
-    said = {key: int(value) for key, value in _FIELD.findall(found["rest"])}
+    said = {key: _number(value) for key, value in _FIELD.findall(found["rest"])}
     phase = _SGLANG_PHASE.get(found["kind"], Phase.UNKNOWN)
     requests = said.get("bs", -1)
     rows = said.get("toks", requests if phase is Phase.DECODE else -1)

@@ -19,6 +19,10 @@ GZIP_READ_BYTES = 256 * 1024
 """Compressed bytes per read: traces deflate 10 to 30 times."""
 
 
+_STEP_BYTES = 4096
+"""Compressed bytes per step where a damaged file is read again."""
+
+
 def _inflater() -> tuple[Any, Any]:
     """A new decompressor of one gzip member, and the errors that it raises on damaged data.
 
@@ -55,6 +59,7 @@ class Chunks:
             raise UnreadableInput(f"reading failed ({error.strerror})", where=str(self.path)) from error
 
     def _inflated(self, stream: IO[bytes]) -> Iterator[bytes]:
+        given = 0
         inflater, damaged = _inflater()
         data = stream.read(GZIP_READ_BYTES)
         while data:
@@ -62,8 +67,10 @@ class Chunks:
                 chunk = inflater.decompress(data, CHUNK_BYTES)
             except damaged:
                 self.cut = True
+                yield from _salvaged(self.path, given)
                 return
             if chunk:
+                given += len(chunk)
                 yield chunk
             data = inflater.unconsumed_tail
             if inflater.eof:  # a file may hold several members, one after the other
@@ -71,6 +78,38 @@ class Chunks:
                 inflater, _ = _inflater() if data else (inflater, ())
             data = data or stream.read(GZIP_READ_BYTES)
         self.cut = not inflater.eof
+
+
+def _salvaged(path: Path, given: int) -> Iterator[bytes]:
+    """What a damaged gzip file holds beyond the bytes already given, up to the damage.
+
+    A decompressor that meets damage (a flipped byte, a wrong checksum) gives nothing of the piece that
+    holds it; so the piece is read again byte by byte. Only the first member is read so.
+    """
+    inflater = zlib.decompressobj(wbits=31)
+    seen = 0
+    with path.open("rb") as stream:
+        while data := stream.read(_STEP_BYTES):
+            before = inflater.copy()
+            try:
+                chunk = inflater.decompress(data)
+            except zlib.error:
+                chunk = _until_damage(before, data)
+                yield chunk[max(given - seen, 0) :]
+                return
+            if seen + len(chunk) > given:
+                yield chunk[max(given - seen, 0) :]
+            seen += len(chunk)
+
+
+def _until_damage(inflater: Any, data: bytes) -> bytes:
+    found = b""
+    for byte in data:
+        try:
+            found += inflater.decompress(bytes([byte]))
+        except zlib.error:
+            break
+    return found
 
 
 def _look(path: Path) -> tuple[int, bool]:

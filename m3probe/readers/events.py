@@ -52,23 +52,23 @@ NO_ARGS = Args()
 
 
 class Event(msgspec.Struct, gc=False):
-    """One trace event; times as written (microseconds or ns, number or text)."""
+    """One trace event; times as written (microseconds or ns, number or text), None where there is none."""
 
     ph: str = ""
     cat: str = ""
     name: str = ""
     pid: int | str = -1
     tid: int | str = -1
-    ts: int | float | str = 0
-    dur: int | float | str = 0
+    ts: int | float | str | None = None
+    dur: int | float | str | None = None
     args: Args = NO_ARGS
 
 
 class ExactEvent(Event, gc=False):
     """The same with decimal times, for files whose doubles would lose nanoseconds."""
 
-    ts: int | Decimal = 0  # type: ignore[assignment]
-    dur: int | Decimal = 0  # type: ignore[assignment]
+    ts: int | Decimal | None = None  # type: ignore[assignment]
+    dur: int | Decimal | None = None  # type: ignore[assignment]
 
 
 DECODER = msgspec.json.Decoder(list[Event])
@@ -78,30 +78,47 @@ ONE_EXACT_DECODER = msgspec.json.Decoder(ExactEvent)
 ANY_DECODER = msgspec.json.Decoder(float_hook=Decimal)
 
 
+NO_TIME = -(2**63)
+"""Stands for a time that is missing or no number, until the columns are made."""
+
+_LARGEST_NS = 2**61
+"""Beyond this (73 years from the clock's zero) a time is damage: differences of two must fit int64."""
+
+
 def to_ns(values: Sequence[Any], per_us: int) -> npt.NDArray[np.int64]:
     """Times as int64 ns.
 
     Args:
-        values: numbers or numeric text as written in the file.
+        values: numbers, numeric text or None, as written in the file.
         per_us: 1000 when the file counts microseconds, 1 when it counts ns.
 
     Returns:
-        int64 [len(values)], rounded to the nearest ns.
+        int64 [len(values)], rounded to the nearest ns; ``NO_TIME`` where there is no usable time.
     """
-    array = np.array(values) if values else np.empty(0, dtype=np.float64)
+    array: npt.NDArray[Any] = np.array(values) if values else np.empty(0, dtype=np.float64)
+    exact: npt.NDArray[np.int64]
     if array.dtype.kind == "i":
-        counted: npt.NDArray[np.int64] = array.astype(np.int64) * per_us
-        return counted
+        largest = _LARGEST_NS // per_us
+        outside = (array > largest) | (array < -largest)
+        exact = np.where(outside, 0, array).astype(np.int64)
+        exact *= per_us
+        exact[outside] = NO_TIME
+        return exact
     if array.dtype.kind == "f" and (not len(array) or float(np.abs(array).max()) < EXACT_BELOW_US):
         whole = np.trunc(array)
-        fraction = np.rint((array - whole) * per_us).astype(np.int64)
-        exact: npt.NDArray[np.int64] = whole.astype(np.int64) * per_us + fraction
+        exact = whole.astype(np.int64)
+        exact *= per_us
+        exact += np.rint((array - whole) * per_us).astype(np.int64)
         return exact
     return np.array([_one_ns(value, per_us) for value in values], dtype=np.int64)
 
 
 def _one_ns(value: Any, per_us: int) -> int:
-    return int((Decimal(str(value)) * per_us).to_integral_value())
+    try:
+        exact = Decimal(str(value)) * per_us
+        return int(exact.to_integral_value()) if abs(exact) <= _LARGEST_NS else NO_TIME
+    except (ArithmeticError, ValueError):  # None, "x", "nan"
+        return NO_TIME
 
 
 def loses_ns(values: Sequence[Any]) -> bool:
@@ -113,7 +130,7 @@ def lenient(document: Any) -> Event:
     """An event from any JSON object: wrong types are coerced or left at "not known".
 
     Raises:
-        ValueError: not an object, or its times are no numbers.
+        ValueError: not an object.
     """
     if not isinstance(document, dict):
         raise ValueError("not an object")
@@ -171,12 +188,4 @@ def _raw(value: Any) -> msgspec.Raw:
 
 
 def _time(value: Any) -> Any:
-    if value is None:
-        return 0
-    if isinstance(value, Decimal):
-        return value
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError("a time that is no number")
-    if isinstance(value, str):
-        float(value)
-    return value
+    return value if isinstance(value, int | Decimal | str) and not isinstance(value, bool) else None

@@ -18,12 +18,17 @@ from m3probe.readers._families import families
 from m3probe.readers._gather import Gather
 from m3probe.readers._grid import WORK_ITEM_CALLS, in_workgroups
 from m3probe.readers._notes import notes_of
+from m3probe.readers.events import NO_TIME
 from m3probe.readers.stream import TraceStream
 from m3probe.schema.verdicts import GRAPH_MODES, PHASES, GraphMode
 
 _RANK_IN_NAME = re.compile(r"rank[_-]?(\d+)")
 _CAPTURE_FILE = re.compile(r"graph_capture|(?:^|[\\/])capture_traces[\\/]")
+_MOST_RANKS = 2**20
+"""No job has more; a larger number is damage."""
 _MODES = list(GRAPH_MODES)
+LONGEST_NS = 10**15
+"""A kernel of more than 11 days is damage; sums of a million such records still fit int64."""
 _STEP_NUMBERS = tuple(f.name for f in fields(_steps.StepName) if f.name != "phase")
 
 
@@ -55,7 +60,7 @@ def read(path: Path, builder: RecordingBuilder, progress: Progress, *, in_folder
             gc.enable()
     file = _source_file(path, stream, gather, builder, in_folder)
     builder.files.append(file)
-    builder.note(notes_of(file, stream))
+    builder.note(notes_of(file, stream, gather))
     builder.meta = _meta(builder.meta, stream.header)
     if file.role == "capture":
         _capture.add_census(gather, builder, len(builder.files) - 1)
@@ -81,7 +86,7 @@ def _source_file(
     counts = EventCounts(
         events_x=gather.events_x + stream.python_functions,
         gpu_annotations=gather.count("gpu_annotations"),
-        annotation_gpu_span_ns=int(gather.column("gpu_annotations", "dur_ns").sum()),
+        annotation_gpu_span_ns=_sum_ns(gather.column("gpu_annotations", "dur_ns")),
         profiler_steps=_profiler_steps(gather, builder),
         non_finite_args=damage.non_finite,
         python_functions=gather.python_functions + stream.python_functions,
@@ -93,8 +98,8 @@ def _source_file(
         path=str(path),
         kind="kineto",
         role=role,
-        rank=None if role == "frontend" else rank,
-        world_size=_int(info.get("world_size"), None),
+        rank=None if role == "frontend" or rank is None or not 0 <= rank < _MOST_RANKS else rank,
+        world_size=world if (world := _int(info.get("world_size"), None)) and 0 < world <= _MOST_RANKS else None,
         base_time_ns=_int(stream.header.get("baseTimeNanoseconds"), None),
         size_bytes=stream.size_bytes,
         counts=counts,
@@ -118,6 +123,10 @@ def _profiler_steps(gather: Gather, builder: RecordingBuilder) -> int:
     texts = builder.strings.texts
     names = gather.column("annotations", "name").tolist()
     return sum(i >= 0 and texts[i].startswith(_steps.PROFILER_STEP) for i in names)
+
+
+def _sum_ns(durations: Array) -> int:
+    return int(durations[_plausible(durations)].sum())
 
 
 def _int(value: Any, default: int | None) -> int | None:
@@ -152,8 +161,8 @@ def _meta(meta: Meta, header: dict[str, Any]) -> Meta:
 
 def _device(said: dict[str, Any]) -> Device:
     def number(key: str) -> int:
-        value = said.get(key)
-        return value if isinstance(value, int) else NONE
+        value = _int(said.get(key), NONE)
+        return value if value is not None and 0 <= value < 2**62 else NONE
 
     return Device(
         index=number("id"),
@@ -182,10 +191,11 @@ class _Rows:
         self.work_items = np.array([name in WORK_ITEM_CALLS for name in calls], dtype=bool)
 
     def add(self) -> None:
-        call_start = self.g.column("launches", "start_ns")
+        call_start = self.g.time("launches", "start_ns")
         order, parsed = self._ordered_steps()
         step_start = self.g.column("annotations", "start_ns")[order]
-        call_step = _link.step_of(call_start, step_start)
+        dated = self.g.column("launches", "start_ns") != NO_TIME
+        call_step = np.where(dated, _link.step_of(call_start, step_start), NONE)
         call_op = self._call_ops(call_start)
         linked = self._kernels(call_step, call_op)
         for kind, part in enumerate(("memcpy", "memset")):
@@ -204,12 +214,13 @@ class _Rows:
             _link.threads(g.column("launches", "pid"), g.column("launches", "tid")),
             call_start,
             _link.threads(g.column("ops", "pid"), g.column("ops", "tid")),
-            g.column("ops", "start_ns"),
-            g.column("ops", "dur_ns"),
+            g.time("ops", "start_ns"),
+            g.time("ops", "dur_ns"),
         )
 
     def _where(self, part: str) -> dict[str, Array]:
-        found = {key: self.g.column(part, key) for key in ("name", "start_ns", "dur_ns")}
+        found = {"name": self.g.column(part, "name")}
+        found |= {key: self.g.time(part, key) for key in ("start_ns", "dur_ns")}
         found["file"] = np.full(len(found["name"]), self.file, dtype=np.int32)
         return found
 
@@ -232,7 +243,7 @@ class _Rows:
         where = self._where("kernels")
         op = np.where(columns["op"] >= 0, columns["op"] - self.offset["ops"], NONE)
         columns["family"] = families(where["name"], _take(self.g.column("ops", "name"), op, NONE), self.b)
-        columns["timed"] = (where["start_ns"] != 0) & (where["dur_ns"] >= 0)
+        columns["timed"] = self.g.known("kernels") & (where["start_ns"] != 0) & _plausible(where["dur_ns"])
         work_items = _take(self.work_items, launch, 0).astype(bool)
         columns["grid"] = in_workgroups(
             self.g.column("kernels", "grid"), self.g.column("kernels", "block"), work_items, self.b
@@ -274,13 +285,14 @@ class _Rows:
         names = self._names("annotations")
         texts = self.b.strings.texts
         said = {i: _steps.parse(texts[i]) for i in set(names) if i >= 0}
-        rows = [row for row, name in enumerate(names) if said.get(name) is not None]
+        dated = (self.g.column("annotations", "start_ns") != NO_TIME).tolist()
+        rows = [row for row, name in enumerate(names) if said.get(name) is not None and dated[row]]
         if not rows:
             profiler = {i: texts[i].startswith(_steps.PROFILER_STEP) for i in set(names) if i >= 0}
             rows = [row for row, name in enumerate(names) if profiler.get(name)]
             said = {i: _steps.StepName() for i in profiler}
-        start = self.g.column("annotations", "start_ns").tolist()
-        dur = self.g.column("annotations", "dur_ns").tolist()
+        start = self.g.time("annotations", "start_ns").tolist()
+        dur = self.g.time("annotations", "dur_ns").tolist()
         rows.sort(key=lambda row: (start[row], -dur[row]))
         kept: list[int] = []
         parsed: list[_steps.StepName] = []
@@ -308,11 +320,16 @@ class _Rows:
 
     def _last_ns(self) -> int:
         ends = [
-            int((self.g.column(part, "start_ns") + self.g.column(part, "dur_ns")).max())
+            int((self.g.time(part, "start_ns") + self.g.time(part, "dur_ns")).max())
             for part in ("kernels", "memcpy", "memset", "launches", "ops", "annotations")
             if self.g.count(part)
         ]
         return max(ends, default=0)
+
+
+def _plausible(dur_ns: Array) -> Array:
+    plausible: Array = (dur_ns >= 0) & (dur_ns < LONGEST_NS)
+    return plausible
 
 
 def _mode(graph_launches: int) -> GraphMode:

@@ -7,8 +7,9 @@ escape are doubled. What still does not decode is lost and counted.
 
 from __future__ import annotations
 
+import codecs
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
@@ -40,7 +41,18 @@ class Damage:
     lost: int = 0
     first_bad_byte: int = -1
     first_bad_line: int = -1
-    lost_samples: list[str] = field(default_factory=list)
+
+    def add(self, other: Damage) -> None:
+        """Count the repairs of one piece; losses and places are counted where they are met."""
+        self.non_finite += other.non_finite
+        self.not_available += other.not_available
+        self.control_bytes += other.control_bytes
+        self.bad_utf8 += other.bad_utf8
+        self.guessed += other.guessed
+
+
+UNDECODABLE = (msgspec.MsgspecError, RecursionError)
+"""What decoding raises on damage; RecursionError: nested a thousand levels deep."""
 
 
 def without_loss(data: bytes, damage: Damage) -> bytes:
@@ -61,18 +73,16 @@ def without_loss(data: bytes, damage: Damage) -> bytes:
 
 
 def _escape_bad_utf8(data: bytes, damage: Damage) -> bytes:
-    out: list[str] = []
-    while data:
-        try:
-            out.append(data.decode("utf-8"))
-            break
-        except UnicodeDecodeError as error:
-            out.append(data[: error.start].decode("utf-8"))
-            # written as text, so that a broken byte still keeps two names apart
-            out.extend(f"\\\\x{byte:02x}" for byte in data[error.start : error.end])
-            damage.bad_utf8 += 1
-            data = data[error.end :]
-    return "".join(out).encode()
+    """Bytes that are no UTF-8 written as text, so that a broken byte still keeps two names apart."""
+
+    def write(error: UnicodeError) -> tuple[str, int]:
+        if not isinstance(error, UnicodeDecodeError):
+            raise error
+        damage.bad_utf8 += 1
+        return "".join(f"\\\\x{byte:02x}" for byte in error.object[error.start : error.end]), error.end
+
+    codecs.register_error("m3probe_write_bytes", write)
+    return data.decode("utf-8", errors="m3probe_write_bytes").encode()
 
 
 def _escape_control(string: bytes, damage: Damage) -> bytes:
@@ -86,7 +96,7 @@ def event_from(piece: bytes, damage: Damage) -> Event | None:
     """One event from its bytes; None when it is lost (counted by the caller)."""
     try:
         return _typed(piece)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         pass
     trial = Damage()
     repaired = without_loss(piece, trial)
@@ -96,7 +106,7 @@ def event_from(piece: bytes, damage: Damage) -> Event | None:
         event = _decode_leniently(doubled) if doubled != repaired else None
         trial.guessed += event is not None
     if event is not None:
-        _merge(damage, trial)
+        damage.add(trial)
     return event
 
 
@@ -110,26 +120,29 @@ def _decode_leniently(piece: bytes) -> Event | None:
         return _typed(piece)
     except msgspec.ValidationError:
         pass
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         return None
     try:
         return lenient(ANY_DECODER.decode(piece))
-    except (msgspec.MsgspecError, ValueError):
+    except (*UNDECODABLE, ValueError):
         return None
 
 
-def _merge(damage: Damage, other: Damage) -> None:
-    damage.non_finite += other.non_finite
-    damage.not_available += other.not_available
-    damage.control_bytes += other.control_bytes
-    damage.bad_utf8 += other.bad_utf8
-    damage.guessed += other.guessed
+_SCALAR = re.compile(rb'"(?:[^"\\]|\\.)*"|[^\s,\[\]{}"]+', re.DOTALL)
 
 
-def object_end(data: bytes, start: int) -> int:
-    """Index after the object that begins at ``start``; -1 when it does not close in ``data``."""
+def value_end(data: bytes, start: int, stop: int) -> int:
+    """Index after the JSON value that begins at ``start``; -1 when it does not end before ``stop``."""
+    if data[start : start + 1] in (b"{", b"["):
+        return object_end(data, start, stop)
+    scalar = _SCALAR.match(data, start, stop)
+    return scalar.end() if scalar else -1
+
+
+def object_end(data: bytes, start: int, stop: int) -> int:
+    """Index after the object that begins at ``start``; -1 when it does not close before ``stop``."""
     depth = 0
-    for match in _BRACES.finditer(data, start):
+    for match in _BRACES.finditer(data, start, stop):
         token = match.group(0)
         if token in b"{[":
             depth += 1

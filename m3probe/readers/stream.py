@@ -17,13 +17,15 @@ import msgspec
 from m3probe.errors import UnreadableInput
 from m3probe.readers.chunks import Chunks
 from m3probe.readers.events import DECODER, EXACT_DECODER, Event, loses_ns
-from m3probe.readers.repair import BOUNDARY, Damage, event_from, object_end, without_loss
+from m3probe.readers.repair import BOUNDARY, UNDECODABLE, Damage, object_end, without_loss
+from m3probe.readers.salvage import Salvage
 
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _PYTHON = re.compile(rb'\}\s*,\s*\{\s*"ph"\s*:\s*"X"\s*,\s*"cat"\s*:\s*"python_function"')
 _HEADER_MARK = re.compile(rb'[{,\s]"(?:schemaVersion|traceEvents)"\s*:')
 _TAIL = 64 * 1024
 _MAX_HEADER = 64 * 2**20
+_MAX_EVENT = 512 * 2**20
 _WHITE = b" \t\r\n,"
 
 
@@ -34,7 +36,7 @@ class TraceStream:
         path: a Chrome trace: object form, or the bare array form.
 
     Raises:
-        UnreadableInput: no trace, no events at all, or two writers in one file.
+        UnreadableInput: no trace, no events at all, two writers in one file, or no end of an event in 512 MiB.
     """
 
     def __init__(self, path: Path) -> None:
@@ -44,6 +46,7 @@ class TraceStream:
         self.python_functions = 0
         self.truncated = False
         self.unclosed_array = False
+        self.trailing_bytes = 0
         self._chunks = Chunks(path)
         self.size_bytes = self._chunks.size_bytes
         self.bytes_read = 0
@@ -51,21 +54,27 @@ class TraceStream:
         self._array_form = False
         self._ended = False
         self._trailer = b""
+        self._carry = b""
         self._consumed = 0
+        self._salvage = Salvage(self.damage, self._mark_bad)
 
     def __iter__(self) -> Iterator[list[Event]]:
         source = iter(self._chunks)
         buffer = self._start(source)
+        fresh = len(buffer)
         for chunk in source:
             self.bytes_read += len(chunk)
             if self._ended:
-                self._trailer += chunk
+                self._add_trailer(chunk)
                 continue
             buffer += chunk
-            cut = _last_boundary(buffer)
+            cut = _last_boundary(buffer, fresh + len(chunk))
+            fresh = 0
             if cut > 0:
                 yield self._decode(buffer[:cut])
-                buffer = buffer[cut:]
+                buffer = self._left(buffer[cut:])
+            elif len(buffer) > _MAX_EVENT:
+                raise self._endless()
         yield from self._finish(buffer)
 
     # --- beginning and end -------------------------------------------------------------------
@@ -108,12 +117,20 @@ class TraceStream:
             self.damage.guessed += 1
             return {}
 
+    def _left(self, rest: bytes) -> bytes:
+        """What the next window begins with; after the list's end, all of it belongs to the trailer."""
+        if self._ended:
+            self._add_trailer(rest)
+            return b""
+        carried, self._carry = self._carry, b""
+        return carried + rest
+
     def _finish(self, buffer: bytes) -> Iterator[list[Event]]:
         if not self._ended:
-            cut = _last_boundary(buffer)
+            cut = _last_boundary(buffer, len(buffer))
             if cut > 0:
                 yield self._decode(buffer[:cut])
-                buffer = buffer[cut:]
+                buffer = self._left(buffer[cut:])
         if not self._ended:
             last = self._one_by_one(buffer, final=True)
             if last:
@@ -121,30 +138,47 @@ class TraceStream:
         self._read_trailer()
         self.truncated = self.truncated or self._chunks.cut
 
+    def _add_trailer(self, data: bytes) -> None:
+        if len(self._trailer) < _MAX_HEADER:
+            self._trailer += data
+        else:
+            self.trailing_bytes += len(data)
+
     def _read_trailer(self) -> None:
-        trailer = self._trailer.strip()
-        if not self._ended or self._array_form:
+        if not self._ended:
             return
-        if not trailer.endswith(b"}"):
+        if self._array_form:
+            self._after_the_end(self._trailer)
+            return
+        text = b"{" + self._trailer.lstrip(_WHITE)
+        end = object_end(text, 0, len(text))
+        if end < 0:
             self.truncated = True
             return
         try:
-            rest = _object(b"{" + trailer.lstrip(_WHITE))
+            rest = _object(text[:end])
         except ValueError:
-            if _HEADER_MARK.search(trailer):
+            if _HEADER_MARK.search(text):
                 raise self._two_writers() from None
             self.damage.guessed += 1
             return
         self.header = {**self.header, **rest}
+        self._after_the_end(text[end:])
+
+    def _after_the_end(self, rest: bytes) -> None:
+        """A trace ends where its brackets close; what follows is another document, or garbage."""
+        rest = rest.strip(_WHITE + b"\0")
+        if rest.startswith((b"{", b"[")):
+            raise self._two_writers()
+        self.trailing_bytes += len(rest)
 
     # --- windows -----------------------------------------------------------------------------
 
     def _decode(self, window: bytes) -> list[Event]:
         slim, dropped = _without_python(window)
-        body = b"[" + slim.rstrip(_WHITE) + b"]"
         try:
-            events = self._typed(body)
-        except msgspec.MsgspecError:
+            events = self._typed(b"[" + slim.rstrip(_WHITE) + b"]")
+        except UNDECODABLE:
             return self._repair(window)
         self.python_functions += dropped
         self._consumed += len(window)
@@ -165,66 +199,29 @@ class TraceStream:
         if repaired != window:
             try:
                 events = self._typed(b"[" + repaired.rstrip(_WHITE) + b"]")
-            except msgspec.MsgspecError:
+            except UNDECODABLE:
                 pass
             else:
-                self.damage.non_finite += trial.non_finite
-                self.damage.not_available += trial.not_available
-                self.damage.control_bytes += trial.control_bytes
-                self.damage.bad_utf8 += trial.bad_utf8
+                self.damage.add(trial)
                 self._consumed += len(window)
                 return events
         return self._one_by_one(window, final=False)
 
     def _one_by_one(self, data: bytes, *, final: bool) -> list[Event]:
-        events: list[Event] = []
-        at = 0
-        while True:
-            at = _skip(data, at)
-            if at >= len(data):
-                self.truncated |= final and not self._array_form
-                self.unclosed_array |= final and self._array_form
-                break
-            if data[at : at + 1] == b"]":
-                self._ended = True
-                self._trailer = data[at + 1 :]
-                break
-            at, event = self._next(data, at, final)
-            if event is not None:
-                events.append(event)
-        self._consumed += len(data)
-        return events
-
-    def _next(self, data: bytes, at: int, final: bool) -> tuple[int, Event | None]:
-        end = object_end(data, at) if data[at : at + 1] == b"{" else -1
-        if end > 0:
-            event = event_from(data[at:end], trial := Damage())
-            if event is not None and not trial.guessed:
-                self._add(trial)
-                return end, event
-        boundary = BOUNDARY.search(data, at)
-        stop = boundary.start() + 1 if boundary else (end if end > 0 else len(data))
-        piece = data[at:stop]
-        if _HEADER_MARK.search(piece):
-            raise self._two_writers()
-        event = event_from(piece, trial := Damage())
-        self._mark_bad(at)
-        if event is None:
-            if final and boundary is None and end < 0:
-                self.truncated = True
-            else:
-                self.damage.lost += 1
-        self._add(trial)
-        return stop, event
+        found = self._salvage.read(data, final=final)
+        if found.ended >= 0:
+            self._ended = True
+            self._add_trailer(data[found.ended :])
+        elif final and self._array_form and not found.truncated:
+            self.unclosed_array = True
+        elif final:
+            self.truncated = True
+        else:
+            self._carry = data[found.rest :]
+        self._consumed += len(data) - len(self._carry)
+        return found.events
 
     # --- damage ------------------------------------------------------------------------------
-
-    def _add(self, trial: Damage) -> None:
-        self.damage.non_finite += trial.non_finite
-        self.damage.not_available += trial.not_available
-        self.damage.control_bytes += trial.control_bytes
-        self.damage.bad_utf8 += trial.bad_utf8
-        self.damage.guessed += trial.guessed
 
     def _mark_bad(self, at: int) -> None:
         if self.damage.first_bad_byte < 0:
@@ -247,6 +244,13 @@ class TraceStream:
             next_move="m3probe reads torch-profiler (Chrome) traces, plain or gzip",
         )
 
+    def _endless(self) -> UnreadableInput:
+        return UnreadableInput(
+            f"no end of an event within {_MAX_EVENT // 2**20} MiB",
+            where=str(self.path),
+            next_move="This is no profiler trace; record again",
+        )
+
     def _two_writers(self) -> UnreadableInput:
         return UnreadableInput(
             "not one JSON document: two writers wrote into this file",
@@ -258,8 +262,11 @@ class TraceStream:
 def _object(body: bytes) -> dict[str, Any]:
     try:
         document = msgspec.json.decode(body)
-    except msgspec.MsgspecError:
-        document = json.loads(without_loss(body, Damage()))
+    except UNDECODABLE:
+        try:
+            document = json.loads(without_loss(body, Damage()))
+        except RecursionError as error:
+            raise ValueError("nested too deep") from error
     if not isinstance(document, dict):
         raise ValueError("not an object")
     return document
@@ -276,15 +283,16 @@ def _line_at(path: Path, byte: int) -> int:
     return line
 
 
-def _last_boundary(buffer: bytes) -> int:
-    """Index of the first byte after the last event that surely ends in ``buffer``; 0 for none."""
-    for size in (_TAIL, 16 * _TAIL, len(buffer)):
-        start = max(0, len(buffer) - size)
-        ends = [match.end() for match in BOUNDARY.finditer(buffer, start)]
+def _last_boundary(buffer: bytes, fresh: int) -> int:
+    """Index of the first byte after the last event that seems to end in ``buffer``; 0 for none.
+
+    Args:
+        fresh: bytes at the end of ``buffer`` that were not looked through before.
+    """
+    for size in (_TAIL, fresh + _TAIL):
+        ends = [match.end() for match in BOUNDARY.finditer(buffer, max(0, len(buffer) - size))]
         if ends:
             return ends[-1]
-        if start == 0:
-            break
     return 0
 
 
@@ -304,9 +312,3 @@ def _without_python(window: bytes) -> tuple[bytes, int]:
     if frames[-1].find(b"},") < 0:
         kept.append(b"}")
     return b"".join(kept), len(frames)
-
-
-def _skip(data: bytes, at: int) -> int:
-    while at < len(data) and data[at : at + 1] in (b" ", b"\t", b"\r", b"\n", b","):
-        at += 1
-    return at
