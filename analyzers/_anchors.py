@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from fnmatch import translate
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from m3probe.model.tables import NONE, Array
 from m3probe.schema.paths import Anchor, FastPath, Role, Variant
 from m3probe.schema.verdicts import FAMILIES, GRAPH_MODES
 
+_WILD = re.compile(r"\*|\?|\[!?\]?[^\]]*\]")
 UNTOLD_MODE = Variant(name="mode not told", role=Role.FAST, anchors=())
 
 
@@ -44,16 +47,21 @@ class Names:
     def __init__(self, rec: Recording, ran: Executed) -> None:
         self.ran = ran
         self.ids = np.unique(ran.name)
-        self.shown = [demangle(rec.strings[i]) for i in self.ids.tolist()]
+        self.shown = [demangle(name) for name in rec.strings.of(self.ids.tolist())]
         self.lower = [name.lower() for name in self.shown]
 
-    def rows(self, test: Callable[[str], bool]) -> tuple[Array, tuple[str, ...]]:
-        """(rows of what ran, names) whose lower-cased name passes a test."""
-        hit = np.array([test(name) for name in self.lower], dtype=bool)
-        if not hit.any():
+    def rows(self, globs: Iterable[str]) -> tuple[Array, tuple[str, ...]]:
+        """(rows of what ran, names) whose lower-cased name one of the globs matches as a whole."""
+        hit = sorted({i for glob in globs for i in self._matched(glob)})
+        if not hit:
             return np.empty(0, dtype=np.int64), ()
-        names = tuple(name for name, is_hit in zip(self.shown, hit.tolist(), strict=True) if is_hit)
-        return np.flatnonzero(np.isin(self.ran.name, self.ids[hit])), names
+        return np.flatnonzero(np.isin(self.ran.name, self.ids[hit])), tuple(self.shown[i] for i in hit)
+
+    def _matched(self, glob: str) -> list[int]:
+        """Indices of the names; ``in`` takes a tenth of the time of a regex and tells nearly all of them."""
+        word = max(_WILD.split(glob), key=len)
+        whole = re.compile(translate(glob)).match
+        return [i for i, name in enumerate(self.lower) if word in name and whole(name)]
 
 
 def calls_of(rec: Recording, path: FastPath, names: Names, where: Places) -> list[Calls]:
@@ -65,8 +73,8 @@ def calls_of(rec: Recording, path: FastPath, names: Names, where: Places) -> lis
 
 
 def _kernel_calls(variant: Variant, names: Names, where: Places) -> Calls:
-    rows, shown = names.rows(variant.counts)
-    if variant.beside and len(rows) and not len(names.rows(variant.stands_beside)[0]):
+    rows, shown = names.rows(variant.anchors)
+    if variant.beside and len(rows) and not len(names.rows(variant.beside)[0]):
         rows, shown = rows[:0], ()
     ran = names.ran.at(rows)
     place = where.of(ran.step, ran.file)

@@ -22,6 +22,9 @@ from m3probe.model.tables import NONE, Array
 LOST_TIME_SHARE = 0.01
 """Above this share of kernels without a usable time, trust is degraded (docs/words.md)."""
 
+RANKS_LISTED = 4_096
+"""Missing ranks that are listed by number; more are counted."""
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -38,6 +41,7 @@ def checks(rec: Recording) -> list[Check]:
     """All checks that fired, those against trust first."""
     found = [
         *_nothing_seen(rec),
+        *_unread(rec),
         *_cut(rec),
         *_missing_ranks(rec),
         *_same_rank(rec),
@@ -68,6 +72,14 @@ def _nothing_seen(rec: Recording) -> Iterator[Check]:
         yield Check("no_kernels", text, "unusable", hides_kernels=True, count=0 if quiet else 1)
 
 
+def _unread(rec: Recording) -> Iterator[Check]:
+    """Inputs beside those that were read: a rank, a part of one, or a census may be in them."""
+    unread = [note for note in rec.notes if note.word == "unread"]
+    if unread:
+        text = f"{len(unread)} file(s) or folder(s) could not be read: kernels may be in them"
+        yield Check("unread", text, "degraded", hides_kernels=True, count=len(unread))
+
+
 def _cut(rec: Recording) -> Iterator[Check]:
     cut = [f.path for f in rec.files if f.counts.truncated and f.role == "rank"]
     if cut:
@@ -85,23 +97,37 @@ def _cut(rec: Recording) -> Iterator[Check]:
         )
 
 
-def missing_ranks(rec: Recording) -> list[int]:
-    """Ranks of 0..world_size-1 without a file; [] for a single file, which speaks for its own rank."""
+@dataclass(frozen=True, slots=True)
+class MissingRanks:
+    """Ranks of 0..``world``-1 without a file: how many, and the first ``RANKS_LISTED`` of them."""
+
+    count: int
+    world: int
+    first: tuple[int, ...]
+
+
+def missing_ranks(rec: Recording) -> MissingRanks:
+    """Ranks without a file; none for a single file, which speaks for its own rank.
+
+    What a damaged file says of its world may be any number: the ranks are counted, and not all walked through.
+    """
     files = [f for f in rec.files if f.role == "rank"]
-    if len(files) < 2 and not any(f.in_folder for f in files):
-        return []
     world = max((f.world_size or 0 for f in files), default=0)
-    known = {f.rank for f in files if f.rank is not None}
-    return [rank for rank in range(world) if rank not in known] if known else []
+    known = {f.rank for f in files if f.rank is not None and 0 <= f.rank < world}
+    alone = len(files) < 2 and not any(f.in_folder for f in files)
+    if alone or not any(f.rank is not None for f in files):
+        return MissingRanks(0, world, ())
+    listed = range(min(world, RANKS_LISTED + len(known)))
+    first = tuple(rank for rank in listed if rank not in known)[:RANKS_LISTED]
+    return MissingRanks(world - len(known), world, first)
 
 
 def _missing_ranks(rec: Recording) -> Iterator[Check]:
     missing = missing_ranks(rec)
-    if missing:
-        shown = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
-        world = len(missing) + len({f.rank for f in rec.files if f.role == "rank" and f.rank is not None})
-        text = f"rank {shown} missing: {len(missing)} of {world} ranks wrote no trace"
-        yield Check("missing_rank", text, "degraded", hides_kernels=True, count=len(missing))
+    if missing.count:
+        shown = ", ".join(map(str, missing.first[:8])) + (", ..." if missing.count > 8 else "")
+        text = f"rank {shown} missing: {missing.count:,} of {missing.world:,} ranks wrote no trace"
+        yield Check("missing_rank", text, "degraded", hides_kernels=True, count=missing.count)
 
 
 def _same_rank(rec: Recording) -> Iterator[Check]:
@@ -189,7 +215,7 @@ def _times(rec: Recording) -> Iterator[Check]:
     kernels = rec.kernels
     total = len(kernels)
     for word, text, mask in (
-        ("no_time", "records without timestamps", kernels["start_ns"] == 0),
+        ("no_time", "records without timestamps or durations", ~kernels["timed"] & (kernels["dur_ns"] >= 0)),
         ("negative_duration", "negative duration", kernels["dur_ns"] < 0),
     ):
         count = int(mask.sum())

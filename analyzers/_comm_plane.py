@@ -115,7 +115,7 @@ def _payload_of(view: View, row: int, op: int, around: int) -> Payload:
 
 def _op_text(rec: Recording, op: int) -> tuple[str, str, str]:
     """(name, dims, types) of an operator; "" where one was not recorded."""
-    name, dims, types = (rec.strings[i] if (i := int(rec.ops[key][op])) != NONE else "" for key in _ARGUMENTS)
+    name, dims, types = (rec.strings[int(rec.ops[key][op])] for key in _ARGUMENTS)
     return name, dims, types
 
 
@@ -132,8 +132,7 @@ def said_by_collective(rec: Recording, op: int) -> Payload | None:
     elements = int(ops["payload_elems"][op])
     if ops["collective"][op] == NONE or elements <= 0:
         return None
-    word = rec.strings[int(ops["payload_dtype"][op])] if ops["payload_dtype"][op] != NONE else ""
-    dtype, size = dtype_of(word)
+    dtype, size = dtype_of(rec.strings[int(ops["payload_dtype"][op])])
     ranks = int(ops["group_size"][op])
     name = rec.strings[int(ops["collective"][op])].strip("_")
     return Payload(name, elements * size if size else None, dtype, ranks if ranks > 0 else None)
@@ -157,14 +156,12 @@ def _kernel_word(kernel: str) -> str:
 def _host_collectives(view: View, lines: Lines) -> None:
     """Operators of a trace without communication kernels (CPU groups): payloads, and no device time."""
     rec = view.rec
-    texts = rec.strings.texts
-    names = np.unique(rec.ops["name"])
-    wanted = [i for i in names.tolist() if _HOST_ONLY.search(texts[i]) and _COLLECTIVE.search(texts[i])]
+    strings = rec.strings
+    wanted = [i for i in _collective_names(rec) if _HOST_ONLY.search(strings[i])]
     rows = np.flatnonzero(np.isin(rec.ops["name"], wanted))
     for group in alike(rows, rec.ops["name"], rec.ops["dims"], rec.ops["types"]):
         row = int(group[0])
-        dims, types = (texts[int(rec.ops[k][row])] if rec.ops[k][row] != NONE else "" for k in ("dims", "types"))
-        payload = payload_from(texts[int(rec.ops["name"][row])], dims, types)
+        payload = payload_from(*_op_text(rec, row))
         if payload is not None and payload.nbytes is not None:
             lines.add(
                 f"{payload.what} (host)", len(group), nbytes=payload.nbytes * len(group), dtype=payload.dtype,
@@ -172,13 +169,17 @@ def _host_collectives(view: View, lines: Lines) -> None:
             )  # fmt: skip
 
 
+def _collective_names(rec: Recording) -> list[int]:
+    """Ids of operator names that are a collective's."""
+    return [i for i in np.unique(rec.ops["name"]).tolist() if _COLLECTIVE.search(rec.strings[i])]
+
+
 def _collective_around(rec: Recording, source: Array, rows: Array) -> Array:
     """For each op row in ``source[rows]`` the innermost collective operator that encloses it or is it; -1 elsewhere."""
-    ops, texts = rec.ops, rec.strings.texts
+    ops = rec.ops
     found = np.full(len(source), NONE, dtype=np.int64)
     asked = rows[source[rows] != NONE]
-    named = [i for i in np.unique(ops["name"]).tolist() if _COLLECTIVE.search(texts[i])]
-    outer = np.flatnonzero(np.isin(ops["name"], named))
+    outer = np.flatnonzero(np.isin(ops["name"], _collective_names(rec)))
     if not len(asked) or not len(outer):
         return found
     inner, place = np.unique(source[asked], return_inverse=True)
@@ -206,10 +207,9 @@ def _innermost(rec: Recording, inner: Array, outer: Array) -> Array:
 
 def inside_collectives(rec: Recording, launches: Array) -> Array:
     """Mask over launches (rows, -1 allowed): those that a collective operator encloses on their thread."""
-    ops, texts = rec.ops, rec.strings.texts
+    ops = rec.ops
     inside = np.zeros(len(launches), dtype=bool)
-    names = [i for i in np.unique(ops["name"]).tolist() if _COLLECTIVE.search(texts[i])]
-    rows = np.flatnonzero(np.isin(ops["name"], names))
+    rows = np.flatnonzero(np.isin(ops["name"], _collective_names(rec)))
     if not len(rows) or not len(launches):
         return inside
     known = np.flatnonzero(launches != NONE)

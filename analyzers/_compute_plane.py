@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from functools import lru_cache
 
 import numpy as np
 
 from m3probe.analyzers._tally import Lines, View, alike, phase_of, phases
-from m3probe.analyzers._tensors import arguments
+from m3probe.analyzers._tensors import arguments, json_list, strides_of
 from m3probe.model.recording import Recording
 from m3probe.model.report import PlaneRow
 from m3probe.model.tables import Array
@@ -98,17 +97,16 @@ def operand_dtypes(kernel: str, op: str, dims: str, types: str) -> str:
 def weight_layout(op: str, dims: str, strides: str) -> str:
     """Which size of a GEMM's weight is contiguous; "" where the operator does not show it."""
     base = op.rsplit("::", 1)[-1]
-    at, args = _WEIGHT_AT.get(base), arguments(dims, "")
-    try:
-        steps = json.loads(strides) if strides else []
-    except ValueError:
+    at, args, said = _WEIGHT_AT.get(base), arguments(dims, ""), json_list(strides)
+    if at is None or at[1] >= min(len(args), len(said)):
         return ""
-    if at is None or at[1] >= min(len(args), len(steps)) or len(args[at[1]].shape) != 2 or len(steps[at[1]]) != 2:
+    steps = strides_of(said[at[1]])
+    if len(args[at[1]].shape) != 2 or len(steps) != 2:
         return ""
     across, along = ("N", "K") if base == "linear" else ("K", "N")
-    if steps[at[1]][1] == 1:
+    if steps[1] == 1:
         return f"weight: {along} contiguous"
-    return f"weight: {across} contiguous" if steps[at[1]][0] == 1 else "weight: strided"
+    return f"weight: {across} contiguous" if steps[0] == 1 else "weight: strided"
 
 
 def direction(name: str) -> str:

@@ -53,9 +53,9 @@ def busy_by_device(rec: Recording) -> dict[tuple[int, int], int]:
     start = rec.kernels["start_ns"][rows]
     end = start + rec.kernels["dur_ns"][rows]
     key = device_key(rec.kernels)[rows]
+    order = np.argsort(key, kind="stable")
     found: dict[tuple[int, int], int] = {}
-    for one in np.unique(key).tolist():
-        here = np.flatnonzero(key == one)
+    for here in np.split(order, np.flatnonzero(np.diff(key[order])) + 1) if len(rows) else ():
         row = rows[here[0]]
         place = int(rec.kernels["file"][row]), int(rec.kernels["device"][row])
         found[place] = union_ns(start[here], end[here])

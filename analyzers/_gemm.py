@@ -19,7 +19,7 @@ from m3probe.analyzers._owners import owners
 from m3probe.model.executed import Executed
 from m3probe.model.findings import ROWS_SHOWN, evidence
 from m3probe.model.findings import Evidence as Shown
-from m3probe.model.recording import Recording
+from m3probe.model.recording import Recording, Strings
 from m3probe.model.tables import NONE, Array
 from m3probe.schema.verdicts import FAMILIES, PHASES, Evidence, Family, Phase
 
@@ -31,6 +31,7 @@ _COMPUTES = np.isin(
     np.arange(len(FAMILIES)),
     [FAMILIES.index(f) for f in (Family.GEMM, Family.MOE_GEMM, Family.MOE_ROUTE, Family.OTHER, Family.UNKNOWN)],
 )
+_GRID_LIMIT = 2**32  # HIP and CUDA hold a grid's sizes in 32 bits
 # Different operators for one thing: linear calls matmul calls mm, and which of them is innermost is PyTorch's choice.
 _SAME = {"aten::linear": "aten::mm", "aten::matmul": "aten::mm", "aten::addmm": "aten::mm"}
 
@@ -163,13 +164,13 @@ def evidence_of(calls: Sequence[Calls], observed: str, expected: str = "") -> tu
 
 
 def _alike(rec: Recording, ex: Executed) -> Iterator[Calls]:
-    texts = rec.strings.texts
-    gemm_op = _marked(ex.op, texts, is_gemm_op)
-    router = _marked(ex.name, texts, lambda name: "router_gemm" in name)
+    strings = rec.strings
+    gemm_op = _marked(ex.op, strings, is_gemm_op)
+    router = _marked(ex.name, strings, lambda name: "router_gemm" in name)
     chosen = np.flatnonzero(gemm_op | router | (ex.family == _GEMM) | (ex.family == _MOE))
     rows, gemm_op = ex.at(chosen), gemm_op[chosen]
     computes = _COMPUTES[rows.family]
-    owner = owners(rec, rows, gemm_op, computes, _marked(rows.name, texts, finishes_another))
+    owner = owners(rec, rows, gemm_op, computes, _marked(rows.name, strings, finishes_another))
     calls = np.flatnonzero(owner == np.arange(len(owner)))
     recorded, census = rows.kernel != NONE, rows.census != NONE
     in_graph = census.copy()
@@ -180,7 +181,7 @@ def _alike(rec: Recording, ex: Executed) -> Iterator[Calls]:
     parts = [calls[part] for part in _equal(*(column[calls] for column in columns))]
     for part, belong in zip(parts, _members(parts, owner), strict=True):
         first = part[0]
-        op, dims, types, kernel = (texts[ids[first]] if ids[first] >= 0 else "" for ids in words)
+        op, dims, types, kernel = (strings[int(ids[first])] for ids in words)
         members = belong[rows.kernel[belong] != NONE]
         known = rows.dur_ns[members] >= 0
         yield Calls(
@@ -191,7 +192,7 @@ def _alike(rec: Recording, ex: Executed) -> Iterator[Calls]:
             dims=dims,
             types=types,
             kernel=kernel,
-            grid=rec.dims[int(rows.grid[first])] if rows.grid[first] >= 0 else None,
+            grid=_grid(rec, int(rows.grid[first])),
             gemm_op=bool(gemm_op[first]),
             moe=bool(rows.family[first] == _MOE),
             in_graph=bool(in_graph[first]),
@@ -199,6 +200,12 @@ def _alike(rec: Recording, ex: Executed) -> Iterator[Calls]:
             launched=rows.kernel[members],
             time_ns=int(rows.dur_ns[members][known].sum()) if known.any() else None,
         )
+
+
+def _grid(rec: Recording, row: int) -> tuple[int, ...] | None:
+    """A launch grid; None where none was recorded, and where what was recorded starts no workgroup or is none."""
+    grid = rec.dims[row] if row != NONE else ()
+    return grid if 0 < len(grid) <= 3 and all(0 < n < _GRID_LIMIT for n in grid) else None
 
 
 def _members(parts: Sequence[Array], owner: Array) -> list[Array]:
@@ -212,10 +219,10 @@ def _members(parts: Sequence[Array], owner: Array) -> list[Array]:
     return [order[edges[i] : edges[i + 1]] for i in range(len(parts))]
 
 
-def _marked(ids: Array, texts: list[str], test: Callable[[str], bool]) -> Array:
+def _marked(ids: Array, strings: Strings, test: Callable[[str], bool]) -> Array:
     """``test`` of every row's text, asked once per distinct id; False for rows without one."""
     distinct, place = np.unique(ids, return_inverse=True)
-    marks = np.array([i >= 0 and test(texts[i]) for i in distinct.tolist()], dtype=bool)
+    marks = np.array([i != NONE and test(strings[i]) for i in distinct.tolist()], dtype=bool)
     return marks[place]
 
 

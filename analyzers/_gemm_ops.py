@@ -7,12 +7,13 @@ arguments allow a single reading.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
+
+from m3probe.analyzers._tensors import json_list, sizes_of
 
 LINEAR, BATCHED, GROUPED = "linear", "bmm", "moe"
 
@@ -83,7 +84,7 @@ def shapes_of(name: str, dims: str, types: str) -> tuple[GemmShape, ...]:
         dims: Input Dims as JSON text, "" when not recorded.
         types: Input type as JSON text.
     """
-    sizes, words = _list(dims), _list(types)
+    sizes, words = json_list(dims), json_list(types)
     if not sizes:
         return ()
     args = [_shape(size) for size in sizes]
@@ -106,19 +107,10 @@ def _order(base: str) -> _Order | None:
     return next((order for pattern, order in _ORDERS if re.fullmatch(pattern, base)), None)
 
 
-def _list(text: str) -> list[object]:
-    try:
-        found = json.loads(text) if text else []
-    except ValueError:
-        return []
-    return found if isinstance(found, list) else []
-
-
 def _shape(size: object) -> tuple[int, ...]:
-    """One argument's sizes; () for scalars, tensor lists and what is no tensor."""
-    if isinstance(size, list) and all(isinstance(n, int) and n > 0 for n in size):
-        return tuple(size)
-    return ()
+    """One argument's sizes; () for scalars, tensor lists, what is no tensor, and what has no elements."""
+    shape = sizes_of(size)
+    return shape if all(shape) else ()
 
 
 def dtype_word(text: object) -> str:

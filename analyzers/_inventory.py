@@ -146,7 +146,7 @@ def _ranks(rec: Recording) -> Facts:
     missing = missing_ranks(rec)
     facts |= {"ranks": ranks} if ranks else {}
     facts |= {"world_size": max(worlds)} if worlds else {}
-    facts |= {"missing_ranks": missing} if missing else {}
+    facts |= {"missing_ranks": list(missing.first), "missing_rank_count": missing.count} if missing.count else {}
     if not any(f.in_folder for _, f in files) and len(rec.files) < 2:
         return facts
     roles = [f.role for f in rec.files]

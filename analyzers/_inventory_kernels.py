@@ -32,7 +32,7 @@ def kernel_facts(rec: Recording) -> Facts:
     facts["kernel_time_ns"] = figures.kernel_time_ns(rec)
     facts["devices"] = np.unique(kernels["device"]).tolist()
     facts["streams"] = np.unique(kernels["stream"]).tolist()
-    without = kernels["start_ns"] == 0
+    without = ~kernels["timed"] & (kernels["dur_ns"] >= 0)
     odd = {
         "kernels_without_time": without,
         "negative_durations": kernels["dur_ns"] < 0,
@@ -45,7 +45,7 @@ def kernel_facts(rec: Recording) -> Facts:
 def _names(rec: Recording) -> Facts:
     r"""Distinct names in order of first appearance, control bytes written ``\xNN``."""
     ids, first = np.unique(rec.kernels["name"], return_index=True)
-    stored = [rec.strings[i] if i >= 0 else "" for i in ids[np.argsort(first)].tolist()]
+    stored = rec.strings.of(ids[np.argsort(first)].tolist())
     mangled = {n: demangle(n) for n in stored if n.removesuffix(".kd").startswith("_Z")}
     facts: Facts = {"names": [printable(n) for n in stored], "distinct_kernel_names": len(stored)}
     if mangled:
@@ -94,7 +94,7 @@ def _suspects(rec: Recording, pairs: figures.Neighbours) -> Facts:
     past = pairs.overlapping & (end[pairs.first] > end[pairs.second])
     if not past.any():
         return {}
-    names = dict.fromkeys(rec.strings[i] for i in table["name"][pairs.first[past]].tolist())
+    names = dict.fromkeys(rec.strings.of(table["name"][pairs.first[past]].tolist()))
     clip = int(-pairs.gap_ns[pairs.gap_ns < 0].sum())
     return {
         "suspect_kernels": [printable(name) for name in names],

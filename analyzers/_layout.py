@@ -106,9 +106,8 @@ def _chosen(match: ShapeMatch | None, tp: int | None) -> LayoutCandidate | None:
 
 def _names_m3(rec: Recording, ex: Executed) -> bool:
     """Whether a kernel or an operator is MiniMax M3's by its name."""
-    texts = rec.strings.texts
-    ids = np.unique(np.concatenate([ex.name, ex.op]))
-    return any(word in texts[i].lower() for i in ids[ids >= 0].tolist() for word in _M3_WORDS)
+    names = rec.strings.of(np.unique(np.concatenate([ex.name, ex.op])).tolist())
+    return any(word in name.lower() for name in names for word in _M3_WORDS)
 
 
 def _sparse_layers_ran(ex: Executed) -> bool:

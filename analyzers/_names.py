@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from m3probe.kernels.demangle import demangle
+from m3probe.kernels.demangle import NAMES_KEPT, demangle
 from m3probe.kernels.grammar import classify, head_of
 from m3probe.model.recording import Strings
 from m3probe.model.tables import Array
@@ -35,9 +36,13 @@ def names_of(strings: Strings, name: Array, family: Array) -> Mapping[int, Kerne
         name.astype(np.int64) * len(FAMILIES) + family
     )  # one number each: sorting columns takes 20 times as long
     for one, kind in zip(*(part.tolist() for part in np.divmod(pairs, len(FAMILIES))), strict=True):
-        text = strings[one]
-        found[one] = KernelName(head_of(demangle(text).lower()), classify(text).category, FAMILIES[kind])
+        found[one] = _said(strings[one], FAMILIES[kind])
     return found
+
+
+@lru_cache(maxsize=NAMES_KEPT)
+def _said(text: str, family: Family) -> KernelName:
+    return KernelName(head_of(demangle(text).lower()), classify(text).category, family)
 
 
 def is_attention_anchor(name: KernelName) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -12,6 +11,7 @@ import numpy as np
 from m3probe.analyzers._gemm import GemmGroup, Gemms, calls_of, evidence_of
 from m3probe.analyzers._gemm_ops import GROUPED, LINEAR
 from m3probe.analyzers._layout import Layout
+from m3probe.analyzers._tensors import json_list, sizes_of
 from m3probe.model.executed import Executed
 from m3probe.model.findings import Evidence, Finding, evidence
 from m3probe.model.m3_shapes import LayoutCandidate, LocalGemm, illegal_reason, local_shapes
@@ -172,14 +172,13 @@ def moe_findings(
 
 def _routing(rec: Recording, ex: Executed) -> dict[str, set[int]]:
     """Rows, hidden, router columns and top-k as the operators around the expert layer show them."""
-    texts = rec.strings.texts
     facts: dict[str, set[int]] = {"rows": set(), "hidden": set(), "router experts": set(), "top-k": set()}
     for op, dims in np.unique(np.stack([ex.op, ex.dims], axis=1), axis=0).tolist():
-        name = texts[op].rsplit("::", 1)[-1] if op >= 0 and dims >= 0 else ""
+        name = rec.strings[op].rsplit("::", 1)[-1]
         forward, top = name.startswith("moe_forward"), name.startswith(("topk_sigmoid", "topk_softmax"))
         if not forward and not top:
             continue
-        sizes = [s for s in json.loads(texts[dims]) if isinstance(s, list) and len(s) == 2]
+        sizes = [s for s in map(sizes_of, json_list(rec.strings[dims])) if len(s) == 2]
         if forward and len(sizes) >= 2 and sizes[0][0] == sizes[1][0]:
             facts["rows"].add(sizes[0][0])
             facts["hidden"].add(sizes[0][1])

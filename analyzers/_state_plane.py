@@ -166,7 +166,7 @@ def _fused_insert(args: tuple[Tensor, ...]) -> tuple[Write, ...] | None:
 def _row_bytes(source: Tensor, cache: Tensor) -> int | None:
     """Bytes that one row takes in a cache; None unless the cache holds whole rows of this source."""
     width = source.shape[1] * source.shape[2]
-    if len(cache.shape) < 4 or cache.element_bytes is None or prod(cache.shape[1:]) % width:
+    if not width or len(cache.shape) < 4 or cache.element_bytes is None or prod(cache.shape[1:]) % width:
         return None
     return width * cache.element_bytes
 

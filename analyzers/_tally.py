@@ -23,8 +23,7 @@ class View:
 
     def text(self, column: Array, row: int) -> str:
         """A string column's text at one row, "" where it is not known."""
-        index = int(column[row])
-        return "" if index == NONE else self.rec.strings[index]
+        return self.rec.strings[int(column[row])]
 
     @property
     def unrecorded(self) -> Array:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import Any
 
 _SIZES = {
     "c10::BFloat16": ("bf16", 2),
@@ -50,6 +49,10 @@ _BY_KIND = {"1": "fp8_e4m3", "2": "fp8_e5m2"}
 _AUTO = {"__half": "fp16", "_Float16": "fp16", "float": "fp32"}
 
 
+LARGEST = 2**40
+"""Elements that no tensor exceeds: at one byte each a TiB, more than any device holds. What says more is no size."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tensor:
     """One argument: sizes (empty: no tensor, or a scalar), dtype word, bytes per element (None: not known)."""
@@ -72,21 +75,34 @@ def dtype_of(word: str) -> tuple[str, int | None]:
 @lru_cache(maxsize=65536)
 def arguments(dims: str, types: str) -> tuple[Tensor, ...]:
     """The arguments of an operator; () where its dims were not recorded."""
-    words = _list(types)
+    words = json_list(types)
     found = []
-    for i, size in enumerate(_list(dims)):
-        word, element_bytes = dtype_of(str(words[i]) if i < len(words) else "")
-        whole = isinstance(size, list) and all(isinstance(n, int) for n in size)
-        found.append(Tensor(tuple(size) if whole else (), word, element_bytes))
+    for i, size in enumerate(json_list(dims)):
+        word = words[i] if i < len(words) else ""
+        found.append(Tensor(sizes_of(size), *dtype_of(word if isinstance(word, str) else "")))
     return tuple(found)
 
 
-def _list(text: str) -> list[Any]:
+def json_list(text: str) -> list[object]:
+    """A list from JSON text of a trace; [] for any other value, and for text that is no JSON or nested too deep."""
     try:
         found = json.loads(text) if text else []
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     return found if isinstance(found, list) else []
+
+
+def sizes_of(value: object) -> tuple[int, ...]:
+    """The sizes of one argument; () for scalars, tensor lists, and what cannot be the sizes of a tensor."""
+    sizes = strides_of(value)
+    return sizes if prod(sizes) <= LARGEST else ()
+
+
+def strides_of(value: object) -> tuple[int, ...]:
+    """The strides of one argument: whole numbers; () for anything else."""
+    if isinstance(value, list) and all(type(n) is int and 0 <= n <= LARGEST for n in value):
+        return tuple(value)
+    return ()
 
 
 @lru_cache(maxsize=4096)

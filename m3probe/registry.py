@@ -7,11 +7,29 @@ import pkgutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import entry_points
+from types import ModuleType
 from typing import Generic, TypeVar
 
-from m3probe.errors import M3ProbeError
+from m3probe.errors import M3ProbeError, UsageError
 
 P = TypeVar("P")
+
+
+def room(package: str) -> ModuleType:
+    """A package of m3probe, such as a shelf.
+
+    Raises:
+        UsageError: it is not there, because a source folder runs, without the rooms that lie beside it.
+    """
+    try:
+        return importlib.import_module(package)
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        raise UsageError(
+            f"the room {package} is missing: this m3probe is a source folder, not an installed copy",
+            next_move="Run pip install . and then the m3probe command",
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +47,12 @@ class Shelf(Generic[P]):
     kind: type[P]
 
     def names(self) -> tuple[str, ...]:
-        """Names on the shelf: files, then entry points; nothing is imported but the package."""
-        try:
-            found = importlib.import_module(self.package)
-        except ModuleNotFoundError as error:
-            raise M3ProbeError(
-                f"the room {self.package} is missing: this m3probe is a source folder, not an installed copy",
-                next_move="Run pip install . and then the m3probe command",
-            ) from error
+        """Names on the shelf: files, then entry points; nothing is imported but the package.
+
+        Raises:
+            UsageError: the room is missing.
+        """
+        found = room(self.package)
         files = [m.name for m in pkgutil.iter_modules(found.__path__) if not m.name.startswith("_")]
         foreign = [point.name for point in entry_points(group=self.package)]
         return tuple(sorted({*files, *foreign}))

@@ -1,8 +1,15 @@
-"""Paths to one recording: folders are searched, each file goes to the reader that knows it."""
+"""Paths to one recording: folders are searched, each file goes to the reader that knows it.
+
+A file or folder that cannot be read is told as a loss as long as another file was read; alone it is an error.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from m3probe.errors import UnreadableInput
@@ -15,6 +22,8 @@ from m3probe.registry import Shelf
 READERS = Shelf("m3probe.readers", "READER", Reader)
 _SUFFIXES = (".json", ".json.gz")
 _HEAD = 256 * 1024
+_NOWHERE = {errno.ENOENT, errno.ENOTDIR}
+_MISSPELT = _NOWHERE | {errno.ENAMETOOLONG, errno.ELOOP}
 
 
 def no_progress(_path: Path, _read: int, _size: int) -> None:
@@ -22,70 +31,170 @@ def no_progress(_path: Path, _read: int, _size: int) -> None:
 
 
 def open_recording(paths: Sequence[Path], progress: Progress = no_progress) -> Recording:
-    """Read files and folders into one recording.
+    """Read files and folders into one recording; a file that several of them lead to counts once.
 
     Raises:
-        UnreadableInput: a path is missing or unreadable, is no known format, or a folder has no trace.
+        UnreadableInput: a path leads nowhere, or nothing that was named can be read.
     """
-    builder = RecordingBuilder()
-    readers = [plug for _, plug in READERS.plugs()]
-    for path in paths:
-        if path.is_dir():
-            _read_folder(path, readers, builder, progress)
+    folders = [_leads_to_folder(path) for path in paths]
+    intake = _Intake(RecordingBuilder(), [plug for _, plug in READERS.plugs()], progress)
+    # Folders first: only of a file that was found in one it is known that its other ranks should lie beside it.
+    for path, is_folder in sorted(zip(paths, folders, strict=True), key=lambda item: not item[1]):
+        if is_folder:
+            intake.search(path)
         else:
-            _reader_for(path, readers).read(path, builder, progress, in_folder=False)
-    return with_census(builder.build())
+            intake.take(path, in_folder=False)
+    return with_census(intake.finished())
 
 
-def _read_folder(folder: Path, readers: list[Reader], builder: RecordingBuilder, progress: Progress) -> None:
-    ignored = 0
-    found = 0
-    for path in sorted(p for p in _walk(folder) if p.name.endswith(_SUFFIXES)):
-        head = _head(path)
-        reader = next((r for r in readers if r.sniff(path, head)), None)
-        if reader is None and head:
-            ignored += 1
-            continue
-        (reader or readers[0]).read(path, builder, progress, in_folder=True)
-        found += 1
-    if not found:
-        raise UnreadableInput(
-            "the folder holds no trace",
-            where=str(folder),
-            next_move="m3probe looks for *.json and *.json.gz torch-profiler traces, also in folders below",
-        )
-    if ignored:
-        builder.note(
-            [Note("ignored", f"{ignored} file(s) that are no trace left out", str(folder), ignored, quiet=True)]
-        )
-
-
-def _walk(folder: Path) -> list[Path]:
+def _leads_to_folder(path: Path) -> bool:
+    """Looked at before anything is read: a misspelt name must not cost the minutes of reading the others."""
     try:
-        return [p for p in folder.rglob("*") if p.is_file()]
+        return stat.S_ISDIR(path.stat().st_mode)
     except OSError as error:
-        raise UnreadableInput(f"cannot be searched ({error.strerror})", where=str(folder)) from error
+        if error.errno in _MISSPELT:
+            raise _unreadable(path, error) from error
+        return False  # something is there; taking it says what is wrong
 
 
-def _head(path: Path) -> bytes:
-    for chunk in Chunks(path):
-        return chunk[:_HEAD]
-    return b""
+def _unreadable(path: Path | str, error: OSError) -> UnreadableInput:
+    if error.errno in _NOWHERE:
+        return UnreadableInput("no such file or folder", where=str(path), next_move="Check the path")
+    what = f"cannot be read ({error.strerror})"
+    return UnreadableInput(what, where=str(path), next_move="Check the path and its permissions")
+
+
+@dataclass(slots=True)
+class _Intake:
+    """What was read, what could not be, and what was met again."""
+
+    builder: RecordingBuilder
+    readers: list[Reader]
+    progress: Progress
+    seen: set[tuple[int, int]] = field(default_factory=set)
+    again: list[Path] = field(default_factory=list)
+    unread: list[UnreadableInput] = field(default_factory=list)
+
+    def search(self, folder: Path) -> None:
+        """Take every trace below ``folder``."""
+        before = len(self.unread)
+        files = sorted(p for p in self._walk(folder) if p.name.endswith(_SUFFIXES))
+        traces = [path for path in files if self.take(path, in_folder=True)]
+        if not traces and len(self.unread) == before:
+            no_trace = UnreadableInput(
+                "the folder holds no trace",
+                where=str(folder),
+                next_move="m3probe looks for *.json and *.json.gz torch-profiler traces, also in folders below",
+            )
+            self.unread.append(no_trace)
+        ignored = len(files) - len(traces)
+        if ignored:
+            text = f"{ignored} file(s) that are no trace left out"
+            self.builder.note([Note("ignored", text, str(folder), ignored, quiet=True)])
+
+    def take(self, path: Path, *, in_folder: bool) -> bool:
+        """Read one file unless it was read before; False when it lies in a folder and is no trace."""
+        files, notes = len(self.builder.files), len(self.builder.notes)
+        try:
+            said = _stat(path)
+            if (said.st_dev, said.st_ino) in self.seen:
+                self.again.append(path)
+                return True
+            reader = _reader_in_folder(path, self.readers) if in_folder else _reader_for(path, self.readers)
+            if reader is None:
+                return False
+            self.seen.add((said.st_dev, said.st_ino))
+            reader.read(path, self.builder, self.progress, in_folder=in_folder)
+        except UnreadableInput as error:
+            # a reader may notice only at its end that the file is none of its own
+            del self.builder.files[files:], self.builder.notes[notes:]
+            self.unread.append(error)
+        return True
+
+    def finished(self) -> Recording:
+        """The recording, with what is missing in it."""
+        if not self.builder.files:
+            first, more = self.unread[0], len(self.unread) - 1
+            if not more:
+                raise first
+            what = f"{first.what} ({more} more of what was named or found cannot be read either)"
+            raise UnreadableInput(what, where=first.where, next_move=first.next_move)
+        for error in self.unread:
+            text = f"left out, {error.what}: what it holds is in no figure"
+            self.builder.note([Note("unread", text, error.where, lossy=True)])
+        if self.again:
+            text = f"{len(self.again)} path(s) lead to a file that was read already: it counts once"
+            self.builder.note([Note("repeated", text, str(self.again[0]), len(self.again))])
+        return self.builder.build()
+
+    def _walk(self, folder: Path) -> Iterator[Path]:
+        """Files below ``folder``, links to files among them; links to folders could lead in circles."""
+
+        def refused(error: OSError) -> None:
+            self.unread.append(_unreadable(error.filename or folder, error))
+
+        for root, folders, files in os.walk(folder, onerror=refused):
+            yield from (Path(root, name) for name in files)
+            linked = [path for path in (Path(root, name) for name in folders) if _leads_out(path, folder)]
+            if linked:
+                text = f"{len(linked)} linked folder(s) not searched: name what they lead to"
+                self.builder.note([Note("linked_folder", text, str(linked[0]), len(linked))])
+
+
+def _leads_out(path: Path, folder: Path) -> bool:
+    """Whether ``path`` is a link to what is not below ``folder`` anyway."""
+    return path.is_symlink() and not path.resolve().is_relative_to(folder.resolve())
+
+
+def _stat(path: Path) -> os.stat_result:
+    try:
+        return path.stat()
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _reader_in_folder(path: Path, readers: list[Reader]) -> Reader | None:
+    """The reader of a file that was found; None when it holds something else than a trace."""
+    head = _head(path)
+    text = head.strip()
+    # Nothing (a gzip of nothing), or JSON that ends before it is known of what: it may be all that is left of a trace.
+    cut = not text or (len(head) < _HEAD and _is_json(text) and text[-1:] not in (b"}", b"]"))
+    return _sniffed(path, head, readers) or (_trace_reader(readers) if cut else None)
 
 
 def _reader_for(path: Path, readers: list[Reader]) -> Reader:
-    if not path.exists():
-        raise UnreadableInput("no such file or folder", where=str(path), next_move="Check the path")
     head = _head(path)
-    for reader in readers:
-        if reader.sniff(path, head):
-            return reader
-    if head.lstrip()[:1] in (b"{", b"["):
-        # JSON of no known kind: the trace reader says what is missing
-        return next(r for r in readers if r.title.startswith("torch-profiler"))
+    reader = _sniffed(path, head, readers)
+    if reader is not None:
+        return reader
+    if _is_json(head.lstrip()):
+        return _trace_reader(readers)
     what = "the file holds no data" if not head.strip() else "not a trace: the content is not JSON"
     raise UnreadableInput(
         what,
         where=str(path),
         next_move="m3probe reads torch-profiler (Chrome) traces, plain or gzip, and folders of them",
     )
+
+
+def _sniffed(path: Path, head: bytes, readers: list[Reader]) -> Reader | None:
+    return next((reader for reader in readers if reader.sniff(path, head)), None)
+
+
+def _trace_reader(readers: list[Reader]) -> Reader:
+    """The reader that says of JSON of no known kind what is missing in it."""
+    return next(reader for reader in readers if reader.title.startswith("torch-profiler"))
+
+
+def _is_json(text: bytes) -> bool:
+    return text[:1] in (b"{", b"[")
+
+
+def _head(path: Path) -> bytes:
+    """The first inflated bytes; all of them when there are fewer than ``_HEAD``."""
+    head = b""
+    for chunk in Chunks(path):
+        head += chunk
+        if len(head) >= _HEAD:
+            break
+    return head[:_HEAD]

@@ -12,6 +12,8 @@ from builders import kernel, launch, op, step, write_trace
 
 from m3probe.errors import UnreadableInput
 from m3probe.model.recording import Recording
+from m3probe.pipeline import inspect, report
+from m3probe.rules import judge, load_rules
 from m3probe.schema.verdicts import Outcome, Phase
 from m3probe.sources import open_recording
 
@@ -221,3 +223,19 @@ def test_every_event_needs_repair_and_each_is_counted(tmp_path: Path, event: str
     assert len(rec.kernels) == count
     assert sum(note.count for note in rec.notes) == count
     assert counts.lost_events == 0
+
+
+def test_a_share_over_unknown_durations_is_inconclusive(tmp_path: Path) -> None:
+    # every GEMM lost its duration: its share is not 0
+    events = [step(10.0, 50.0, DECODE)]
+    for i, name in enumerate(["nvjet_tst_64x8", "nvjet_tst_64x8", "copy_kernel"]):
+        events += [launch(20.0 + i, i + 1), kernel(100.0 + 10 * i, 2.0, i + 1, name)]
+        if name.startswith("nvjet"):
+            del events[-1]["dur"]
+    rec = read(tmp_path, events)
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[[rule]]\nfamily = "gemm"\nmax_share = 0.5\n')
+    judgement = judge(load_rules(rules), rec, report(rec).answer)
+    assert judgement.exit_code == 4
+    facts = inspect(rec).facts
+    assert (facts["kernels_without_time"], facts["kernel_time_ns"], facts["trust"]) == (2, 2000, "degraded")

@@ -358,15 +358,16 @@ def test_the_forms_of_one_name_are_one_kernel_and_two_tiles_stay_two() -> None:
 
 def test_without_a_demangler_mangled_names_are_classified_by_the_words_in_them(monkeypatch: pytest.MonkeyPatch) -> None:
     from m3probe.kernels import demangle as module
+    from m3probe.kernels import grammar
 
     monkeypatch.setattr(module, "_library", lambda: None)
     module.demangle.cache_clear()
-    classify.cache_clear()
+    grammar._classified.cache_clear()
     try:
         wrong = [name for name in TRUTH if name.startswith("_Z") and classify(name).family not in TRUTH[name]]
     finally:
         module.demangle.cache_clear()
-        classify.cache_clear()
+        grammar._classified.cache_clear()
     assert not wrong
 
 

@@ -44,12 +44,13 @@ def row(rooms: str = "", at_import: str = "", inside: str = "") -> Row:
 
 EVERYTHING = (
     "analyzers attach collectors errors fastpaths gates hardware kernels model pipeline plugs present readers recipe "
-    "registry rules schema sources tui"
+    "registry rules schema sources tui _streams"
 )
 # The row of a room is its folder's name; a module of m3probe/ itself has its own. `errors` and the version are for all.
 TABLE = {
     "m3probe": row(),
     "errors": row(),
+    "_streams": row(),
     "schema": row("", "msgspec"),
     "hardware": row("schema"),
     "fastpaths": row("schema plugs", "msgspec"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import shutil
 from collections import Counter
 from dataclasses import replace
@@ -15,7 +16,10 @@ from builders import kernel, launch, op, recording, step, write_trace
 from tree import ROOT, shared_or_skip
 
 from m3probe.analyzers import paths, trust
+from m3probe.analyzers._anchors import Names
 from m3probe.fastpaths import fast_paths
+from m3probe.kernels.demangle import demangle
+from m3probe.model.executed import executed
 from m3probe.model.findings import Finding
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, PathRow, PathsSection
@@ -362,6 +366,20 @@ def seen_names() -> list[str]:
 @pytest.mark.parametrize(("path", "variant"), BY_KERNEL, ids=IDS)
 def test_names_from_source_is_true_exactly_where_no_real_trace_holds_an_anchor(path: str, variant: Variant) -> None:
     assert variant.names_from_source is not any(variant.counts(name) for name in seen_names())
+
+
+@pytest.mark.parametrize(("path", "variant"), BY_KERNEL, ids=IDS)
+def test_all_names_at_once_are_matched_like_one_name_at_a_time(tmp_path: Path, path: str, variant: Variant) -> None:
+    made = [
+        re.sub(r"\[.*?\]", "1", glob).replace("*", "").replace("?", "x") for glob in (*variant.anchors, *variant.beside)
+    ]
+    called = [*seen_names(), *made, *(f"pre_{name}_post" for name in made), "", "*", "["]
+    rec = recording(tmp_path, [kernel(100.0 + i, 0.5, i + 1, name) for i, name in enumerate(called)])
+    names = Names(rec, executed(rec))
+    for globs, test in ((variant.anchors, variant.counts), (variant.beside, variant.stands_beside)):
+        rows, shown = names.rows(globs)
+        assert sorted(shown) == sorted({name for name in names.shown if test(name.lower())})
+        assert rows.tolist() == [i for i, name in enumerate(rec.names("kernels")) if demangle(name) in shown]
 
 
 @pytest.mark.parametrize(("path", "variant"), BY_KERNEL, ids=IDS)

@@ -52,6 +52,12 @@ def finding(place: int, high: float | None = None, *, trusted: bool = True) -> F
     return Finding(f"x.f{place}", "bytes", "", f"Claim {place} holds.", "", (), "", bound, trusted=trusted)
 
 
+def failed(question: str) -> Finding:
+    """What the pipeline says of an analyzer that raised."""
+    claim = f"the analyzer {question!r} failed: TypeError: object of type 'int' has no len()"
+    return Finding(f"{question}.failed", question, "unproven", claim, "_x.py:7", (), "Report this.", trusted=False)
+
+
 def line_with(text: str, words: str) -> str:
     return next(line for line in text.splitlines() if words in line)
 
@@ -454,3 +460,16 @@ def test_a_column_without_text_is_left_out() -> None:
     page = Page(40)
     table(page, (Column("a"), Column("never"), Column("b")), [("x", "", "y")])
     assert page.lines == ["  a  b", "  x  y"]
+
+
+def test_a_question_that_was_not_answered_is_the_first_thing_told() -> None:
+    whole = build.full_report()
+    others = tuple(finding(place, 0.9 - place / 100) for place in range(20))
+    broken = replace(whole, answer=replace(whole.answer, findings=(*others, failed("bytes"), failed("paths"))))
+    first, second, third = report_text(broken, 120, color=False).splitlines()[:3]
+    assert first == "✗ not answered: bytes, paths"
+    assert second.startswith(
+        "  the analyzer 'bytes' failed: TypeError: object of type 'int' has no len() (_x.py:7). Report"
+    )
+    assert third.startswith("  the analyzer 'paths' failed")
+    assert "not answered" not in report_text(whole, 120, color=False)

@@ -1,5 +1,6 @@
 """What a rules file may say, and what an error about it must name."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -174,6 +175,13 @@ def test_two_verdicts_of_one_path_contradict(tmp_path: Path) -> None:
         ("require = 3\n", "[require] is a table"),
         ('[[rule]]\nkernel = "a\n', "line 2"),
         ('[[rule]]\nkernel = "a"\nkernel = "b"\n', "line 3"),
+        ("n = " + "9" * 5000, "more digits"),
+        ("[[rule]]\nkernel = 'a'\nmin_count = 0x" + "f" * 5000, "min_count must be a whole number"),
+        ("[[rule]]\nkernel = 'a'\nmin_count = 9223372036854775808", "min_count must be a whole number"),
+        ("[[rule]]\nkernel = 'a'\nmin_share = 0x" + "f" * 5000, "min_share must be a fraction"),
+        ("a = " + "[" * 50_000, "nested too deeply"),
+        ("a = " + "{b = " * 5_000, "nested too deeply"),
+        ("[[rule]]\nkernel = 'a'\nforbid = true\n" * 1001, "1,001 rules"),
     ],
 )
 def test_file_that_is_no_rules_file(tmp_path: Path, text: str, said: str) -> None:
@@ -207,3 +215,41 @@ def test_shelf_names_the_paths_and_variants_when_nothing_is_given(tmp_path: Path
     path.write_text('[[rule]]\npath = "graph_rplay"\nverdict = "executed"\n')
     with pytest.raises(UsageError, match="Did you mean 'graph_replay'"):
         load_rules(path)
+
+
+@pytest.mark.parametrize(
+    "key", ["x." * 50_000 + "y = 1", "[" + ".".join("a" * 50_000) + "]", " . ".join(['"q.r"'] * 50_000) + " = 1"]
+)
+def test_a_key_of_many_parts_is_refused_at_once(tmp_path: Path, key: str) -> None:
+    """tomllib alone takes 43 s for the first of them."""
+    began = time.process_time()
+    assert "a key of more than 16 parts" in refusal(tmp_path, key)
+    assert time.process_time() - began < 2
+
+
+def test_dots_in_names_and_comments_are_no_parts_of_a_key(tmp_path: Path) -> None:
+    dots = ".".join("abcdefghijklmnopqrstuvwxyz")
+    text = f"[[rule]] # {dots}\nkernel = \"{dots}\"\nforbid = true\n[[rule]]\nkernel = '''{dots}'''\nforbid = true\n"
+    assert [rule.name for rule in load(tmp_path, text).rules] == [dots, dots]
+
+
+def test_a_value_of_any_length_makes_a_short_sentence(tmp_path: Path) -> None:
+    for lines in (['family = "' + "x" * 10_000 + '"'], ["kernel = " + str([1] * 5_000)], ["x" * 10_000 + " = 1"]):
+        assert len(one(tmp_path, *lines, "forbid = true")) < 600
+
+
+def test_a_thousand_rules_are_compared_quickly(tmp_path: Path) -> None:
+    text = "".join(f'[[rule]]\nkernel = "k{i}"\nmin_count = 1\n' for i in range(1000))
+    began = time.process_time()
+    assert len(load(tmp_path, text).rules) == 1000
+    assert time.process_time() - began < 1
+
+
+def test_a_file_of_more_than_one_mebibyte_is_no_rules_file(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_bytes(b"#" * (2**20 + 1))
+    with pytest.raises(UnreadableInput) as caught:
+        load_rules(path, KNOWN)
+    assert "larger than 1 MiB" in caught.value.sentence()
+    with pytest.raises(UnreadableInput, match="larger"):
+        load_rules(Path("/dev/zero"), KNOWN)

@@ -8,6 +8,10 @@ from functools import cache, lru_cache
 #   pycxxfilt 1.2.0      14 of 14, 13 us a name, 5.5 ms to import
 #   cpp_demangle 0.1.3   13 of 14 (fails on the newer ``Tn`` in vLLM's scaled_act_and_mul_kernel), 72 us, 0.5 ms
 #   cxxfilt 0.3.0        0 of the 5 bfloat16 names (libstdc++ here does not know ``DF16b``), 15 ms
+NAMES_KEPT = 2**20
+"""Distinct names whose reading is kept. Every analyzer walks through all names in the same order, so that a smaller
+store than the names of a trace would have forgotten each of them just before it is asked for again."""
+
 _SUFFIXES = (" [clone .kd]", " (.kd)", ".kd")
 
 
@@ -21,7 +25,7 @@ def _library() -> Callable[[str], str | None] | None:
     return itanium_demangle
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=NAMES_KEPT)
 def demangle(name: str) -> str:
     """Readable form of a kernel name; the name itself where there is none. Never raises.
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
-from m3probe.kernels.demangle import demangle
+from m3probe.kernels.demangle import NAMES_KEPT, demangle
 from m3probe.schema.verdicts import Family
 
 # Speed, the 227 names of the sample inference traces, one shared Xeon core, Python 3.11: 23 to 28 ms from this import to
@@ -133,17 +133,21 @@ def head_of(name: str) -> str:
     return name.split("<", 1)[0].split("(", 1)[0]
 
 
-@lru_cache(maxsize=65536)
 def classify(name: str, op: str = "") -> Kind:
     """Family of a kernel by its name, first rule wins; ``UNKNOWN`` when none does. Pure, never raises.
 
     ``op``: the operator that launched it, where the caller knows it. Only names that say nothing by themselves
     (Triton's ``_kernel``) depend on it; without an op they stay unknown rather than guessed.
     """
+    return _classified(name, op.lower())  # one key, whether the op was left out or given as ""
+
+
+@lru_cache(maxsize=NAMES_KEPT)
+def _classified(name: str, op: str) -> Kind:
     readable = demangle(name)
-    found = _first(readable.lower(), op.lower())
+    found = _first(readable.lower(), op)
     if found is None and readable != name:
-        found = _first(name.lower(), op.lower())
+        found = _first(name.lower(), op)
     return found or UNKNOWN
 
 

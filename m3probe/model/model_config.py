@@ -11,14 +11,21 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from m3probe.errors import UnreadableInput
+
+T = TypeVar("T", dict[str, object], list[object], str)
 
 M3_NAME = "MiniMax M3"
 M3_TYPES = frozenset({"minimax_m3_vl", "minimax_m3_text"})
 # Dense decoders whose four projections per layer follow the same formulas as M3's dense layers.
 DENSE_TYPES = frozenset({"llama", "mistral", "qwen2", "qwen3"})
 _M3_ARCHITECTURE = "MiniMaxM3Sparse"
+MOST_BYTES = 16 * 2**20
+LARGEST_SIZE = 2**31 - 1
+_SHOWN = 80
+_JSON_WORDS = {dict: "an object", list: "a list", str: "a text"}
 _M3_LEADING_DENSE = 3  # default of moe_layer_freq and sparse_attention_freq: three zeros, then ones
 
 
@@ -78,28 +85,50 @@ def load_model_config(path: Path) -> ModelConfig:
     Raises:
         UnreadableInput: missing file, not JSON, a size that is no positive integer, or another kind of model.
     """
-    file = path / "config.json" if path.is_dir() else path
+    file = path / "config.json" if _is_folder(path) else path
     outer = _read_object(file)
-    nested = outer.get("text_config")
-    text = nested if isinstance(nested, dict) else outer
-    kinds = (outer.get("model_type"), text.get("model_type"))
-    architecture = _architecture(text) or _architecture(outer)
-    if M3_TYPES.intersection(map(str, kinds)) or architecture.startswith(_M3_ARCHITECTURE):
+    nested = _typed(outer, "text_config", dict, str(file))
+    text = outer if nested is None else nested
+    kinds = [_typed(section, "model_type", str, str(file)) for section in (outer, text)]
+    architecture = _architecture(text, str(file)) or _architecture(outer, str(file))
+    if M3_TYPES.intersection(kinds) or architecture.startswith(_M3_ARCHITECTURE):
         return _m3_from(text, architecture=architecture or _M3_ARCHITECTURE, where=str(file))
     for kind in kinds:
         if kind in DENSE_TYPES:
-            return _dense_from(text, name=str(kind), architecture=architecture, where=str(file))
+            return _dense_from(text, name=kind, architecture=architecture, where=str(file))
     raise UnreadableInput(
-        f"it describes model_type {kinds[0]!r}, and predicted shapes are known only for {M3_NAME} "
+        f"it describes model_type {_shown(kinds[0])}, and predicted shapes are known only for {M3_NAME} "
         f"and for dense {', '.join(sorted(DENSE_TYPES))} decoders",
         where=str(file),
         next_move="Leave the model config out: observed shapes are reported without a prediction",
     )
 
 
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False  # opening it says why
+
+
+def _refusal(what: str, where: str) -> UnreadableInput:
+    return UnreadableInput(what, where=where, next_move="Give the checkpoint's own config.json")
+
+
+def _shown(value: object) -> str:
+    """A value as an error tells it, short whatever the file holds."""
+    try:
+        text = repr(value)
+    except RecursionError:
+        return "something nested too deeply"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
 def _read_object(file: Path) -> dict[str, object]:
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
+        with file.open("rb") as stream:
+            raw = stream.read(MOST_BYTES + 1)
+        data = json.loads(raw.decode("utf-8")) if len(raw) <= MOST_BYTES else None
     except FileNotFoundError:
         raise UnreadableInput(
             "there is no such file", where=str(file), next_move="Give the model folder or its config.json"
@@ -109,21 +138,29 @@ def _read_object(file: Path) -> dict[str, object]:
             f"cannot be opened ({error.strerror})", where=str(file), next_move="Check the path and its rights"
         ) from None
     except (ValueError, RecursionError) as error:
-        raise UnreadableInput(
-            f"not a JSON document ({error})", where=str(file), next_move="Give the checkpoint's own config.json"
-        ) from None
+        raise _refusal(f"not a JSON document ({error})", str(file)) from None
+    if len(raw) > MOST_BYTES:
+        raise _refusal(f"larger than {MOST_BYTES // 2**20} MiB, which no model config is", str(file))
     if not isinstance(data, dict):
-        raise UnreadableInput(
-            f"a JSON object was expected, found {type(data).__name__}",
-            where=str(file),
-            next_move="Give the checkpoint's own config.json",
-        )
+        raise _refusal(f"a JSON object was expected, found {type(data).__name__}", str(file))
     return data
 
 
-def _architecture(section: Mapping[str, object]) -> str:
-    named = section.get("architectures")
-    return str(named[0]) if isinstance(named, list) and named else ""
+def _typed(section: Mapping[str, object], key: str, kind: type[T], where: str) -> T | None:
+    """The value under ``key``, None when it is absent or null."""
+    value = section.get(key)
+    if value is None or isinstance(value, kind):
+        return value
+    raise _refusal(f"{key} must be {_JSON_WORDS[kind]}, found {_shown(value)}", where)
+
+
+def _architecture(section: Mapping[str, object], where: str) -> str:
+    named = _typed(section, "architectures", list, where)
+    if not named:
+        return ""
+    if not isinstance(named[0], str):
+        raise _refusal(f"architectures must list names, found {_shown(named[0])}", where)
+    return named[0]
 
 
 def _size(section: Mapping[str, object], key: str, default: int | None, where: str, *, least: int = 1) -> int:
@@ -131,41 +168,36 @@ def _size(section: Mapping[str, object], key: str, default: int | None, where: s
     value = section.get(key)
     if value is None:
         value = default
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UnreadableInput(
-            f"{key} must be an integer of at least {least}, found {value!r}",
-            where=where,
-            next_move="Give the checkpoint's own config.json",
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST_SIZE:
+        raise _refusal(
+            f"{key} must be an integer of at least {least} and at most {LARGEST_SIZE:,}, found {_shown(value)}", where
         )
     return value
 
 
-def _count_marked(flags: object, num_layers: int, key: str, where: str) -> int:
+def _flags(section: Mapping[str, object], key: str, where: str) -> list[int] | None:
+    value = section.get(key)
+    if value is None or (isinstance(value, list) and all(isinstance(flag, int) for flag in value)):
+        return value
+    raise _refusal(f"{key} must list 0 or 1, one flag per layer, found {_shown(value)}", where)
+
+
+def _count_marked(flags: list[int] | None, num_layers: int) -> int:
     """How many of the first ``num_layers`` layers a per-layer list of 0 and 1 marks.
 
     The list may be longer than the model: a shortened test model keeps the published list of 60.
     """
     if flags is None:
         return max(0, num_layers - _M3_LEADING_DENSE)
-    if not isinstance(flags, list):
-        raise UnreadableInput(
-            f"{key} must list one flag per layer, found {flags!r}",
-            where=where,
-            next_move="Give the checkpoint's own config.json",
-        )
     return sum(1 for flag in flags[:num_layers] if flag != 0)
 
 
 def _moe_layers(text: Mapping[str, object], num_layers: int, where: str) -> int:
     """Layers with routed experts; vLLM indexes this list by layer, so it must not be shorter than the model."""
-    flags = text.get("moe_layer_freq")
-    if isinstance(flags, list) and len(flags) < num_layers:
-        raise UnreadableInput(
-            f"moe_layer_freq has {len(flags)} entries for {num_layers} layers",
-            where=where,
-            next_move="Give the checkpoint's own config.json",
-        )
-    return _count_marked(flags, num_layers, "moe_layer_freq", where)
+    flags = _flags(text, "moe_layer_freq", where)
+    if flags is not None and len(flags) < num_layers:
+        raise _refusal(f"moe_layer_freq has {len(flags):,} entries for {num_layers:,} layers", where)
+    return _count_marked(flags, num_layers)
 
 
 def _m3_from(text: Mapping[str, object], *, architecture: str, where: str) -> ModelConfig:
@@ -211,19 +243,11 @@ def _index_branch(text: Mapping[str, object], layers: int, where: str) -> tuple[
     Only ``sparse_attention_freq`` counts; vLLM 0.33.0 builds the branch without asking ``use_sparse_attention``.
     A section without that list builds none, an absent section means the published one.
     """
-    section = text.get("sparse_attention_config")
+    section = _typed(text, "sparse_attention_config", dict, where)
     if section is None:
-        return {}, _count_marked(None, layers, "sparse_attention_freq", where)
-    if not isinstance(section, dict):
-        raise UnreadableInput(
-            f"sparse_attention_config must be an object, found {section!r}",
-            where=where,
-            next_move="Give the checkpoint's own config.json",
-        )
-    flags = section.get("sparse_attention_freq")
-    if flags is None:
-        return section, 0
-    return section, _count_marked(flags, layers, "sparse_attention_freq", where)
+        return {}, _count_marked(None, layers)
+    flags = _flags(section, "sparse_attention_freq", where)
+    return section, 0 if flags is None else _count_marked(flags, layers)
 
 
 def _dense_from(text: Mapping[str, object], *, name: str, architecture: str, where: str) -> ModelConfig:

@@ -23,11 +23,22 @@ _OUTCOME_LOOK = {
 
 
 def top(page: Page, report: Report) -> None:
-    """Losses and notes, trust, next bottleneck, in this order."""
+    """Analyzers that failed, losses and notes, trust, next bottleneck, in this order."""
+    _failed(page, report.answer.findings)
     _losses(page, report)
     page.blank()
     _trust(page, report)
     _next(page, report)
+
+
+def _failed(page: Page, findings: tuple[Finding, ...]) -> None:
+    """A question without an answer: what it would have said is missing below, and nothing else says so."""
+    failed = [finding for finding in findings if finding.id == f"{finding.question}.failed"]
+    if not failed:
+        return
+    page.say((f"✗ not answered: {', '.join(finding.question for finding in failed)}", "bad bold"), hang=2)
+    for finding in failed:
+        page.say(f"{finding.claim} ({finding.where}). {finding.advice}", indent=2, hang=2)
 
 
 def _losses(page: Page, report: Report) -> None:

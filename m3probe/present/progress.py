@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -42,8 +42,17 @@ class _Shown:
         self._since = time.monotonic()
         self._bar: Bar | None = None
         self._tasks: dict[Path, TaskID] = {}
+        self._gone = False
 
     def __call__(self, path: Path, read: int, size: int, /) -> None:
+        if self._gone:
+            return
+        try:
+            self._show(path, read, size)
+        except OSError:  # the terminal went away: reading goes on, whoever started it may have kept stdout
+            self._gone = True
+
+    def _show(self, path: Path, read: int, size: int) -> None:
         if self._bar is None:
             if time.monotonic() - self._since < _QUIET_S:
                 return
@@ -62,7 +71,8 @@ class _Shown:
     def close(self) -> None:
         """Take the bar away."""
         if self._bar is not None:
-            self._bar.stop()
+            with suppress(OSError):
+                self._bar.stop()
 
 
 def _bar() -> Bar:

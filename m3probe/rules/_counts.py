@@ -144,16 +144,15 @@ def _distribution(counts: Array) -> str:
 
 
 def _steps(view: View, rows: Array) -> str:
-    names = view.rec.strings.texts
-    shown = [f"step {row} {names[int(view.rec.steps['name'][row])]}" for row in rows[:3].tolist()]
+    names = view.rec.strings.of(view.rec.steps["name"][rows[:3]].tolist())
+    shown = [f"step {row} {name}" for row, name in zip(rows[:3].tolist(), names, strict=True)]
     more = len(rows) - len(shown)
     return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _names(view: View, hit: Array) -> str:
-    texts = view.rec.strings.texts
     found = Counter(view.ran.name[hit].tolist()).most_common()
-    shown = [f"{count:,} x {_short(texts[name])}" for name, count in found[:3]]
+    shown = [f"{count:,} x {_short(view.rec.strings[name]) or '(no name)'}" for name, count in found[:3]]
     return ", ".join(shown) + (f" and {len(found) - 3:,} more names" if len(found) > 3 else "")
 
 

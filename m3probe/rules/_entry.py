@@ -14,6 +14,9 @@ from m3probe.schema.verdicts import Family, PathVerdict, Phase, Trust
 REQUIRABLE = (Trust.COMPLETE, Trust.DEGRADED)
 """Trust that a file or a rule may ask for; with ``unusable`` evidence nothing can be judged."""
 
+_SHOWN = 80
+_LARGEST = 2**63 - 1  # TOML's own limit; nothing that a trace counts is larger
+
 TARGETS = ("path", "family", "kernel")
 SCOPES = ("phase", "rank", "trust")
 COUNTED = ("per_step", "min_count", "max_count", "min_share", "max_share", "forbid")
@@ -57,11 +60,20 @@ def nearest(word: str, known: Collection[str]) -> str:
     return f"Known: {', '.join(sorted(known))}" if known else "None is known"
 
 
+def shown(value: object) -> str:
+    """A value of the file as an error tells it, short whatever it holds."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # a hexadecimal number of more digits than Python writes; deep nesting
+        return "something too large to show"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
 def known_keys(place: Place, table: Mapping[str, Any], known: Collection[str]) -> None:
     """Refuse the first key that is not known."""
     for key in table:
         if key not in known:
-            raise place.refusal(f"unknown key {key!r}", nearest(key, known))
+            raise place.refusal(f"unknown key {shown(key)}", nearest(key, known))
 
 
 def read_word(place: Place, table: Mapping[str, Any], key: str, known: Collection[str]) -> str | None:
@@ -70,9 +82,9 @@ def read_word(place: Place, table: Mapping[str, Any], key: str, known: Collectio
         return None
     value = table[key]
     if not isinstance(value, str):
-        raise place.refusal(f"{key} must be a text in quotes, not {value!r}", f"Known: {', '.join(sorted(known))}")
+        raise place.refusal(f"{key} must be a text in quotes, not {shown(value)}", f"Known: {', '.join(sorted(known))}")
     if value not in known:
-        raise place.refusal(f"unknown {key} {value!r}", nearest(value, known))
+        raise place.refusal(f"unknown {key} {shown(value)}", nearest(value, known))
     return value
 
 
@@ -117,7 +129,7 @@ def _target(place: Place, table: Mapping[str, Any], paths: Collection[str]) -> t
     if kind == "kernel":
         name = table[kind]
         if not isinstance(name, str) or not name.strip():
-            raise place.refusal(f"kernel must be a name or a pattern in quotes, not {name!r}")
+            raise place.refusal(f"kernel must be a name or a pattern in quotes, not {shown(name)}")
         return kind, name
     if kind == "family" and table[kind] == Family.MEMORY:
         raise place.refusal("family 'memory' is copies and fills, which are no kernels: no rule can count them")
@@ -136,8 +148,8 @@ def _whole(place: Place, table: Mapping[str, Any], key: str) -> int | None:
     value = table.get(key)
     if value is None:
         return None
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise place.refusal(f"{key} must be a whole number from 0 on, not {value!r}")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST:
+        raise place.refusal(f"{key} must be a whole number from 0 on, not {shown(value)}")
     return value
 
 
@@ -147,7 +159,7 @@ def _share(place: Place, table: Mapping[str, Any], key: str) -> float | None:
         return None
     # written so that nan is refused as well
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
-        raise place.refusal(f"{key} must be a fraction from 0 to 1, not {value!r}", "20 % is written 0.2")
+        raise place.refusal(f"{key} must be a fraction from 0 to 1, not {shown(value)}", "20 % is written 0.2")
     return float(value)
 
 
@@ -172,7 +184,7 @@ def _span(place: Place, what: str, low: float | None, high: float | None) -> Spa
 
 def _forbid(place: Place, table: Mapping[str, Any]) -> bool:
     if table.get("forbid", True) is not True:
-        raise place.refusal(f"forbid can only be true, not {table['forbid']!r}", "Leave the key out to allow")
+        raise place.refusal(f"forbid can only be true, not {shown(table['forbid'])}", "Leave the key out to allow")
     return "forbid" in table
 
 

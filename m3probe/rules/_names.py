@@ -14,10 +14,11 @@ from difflib import get_close_matches
 from fnmatch import translate
 from functools import lru_cache
 
-from m3probe.kernels.demangle import demangle
+from m3probe.kernels.demangle import NAMES_KEPT, demangle
 
 _GLOB = frozenset("*?[")
 _CLOSES = {">": "<", ")": "("}
+_BRACKETS = re.compile(r"->|[<>()]")
 
 
 def matching(pattern: str, names: Sequence[str]) -> list[bool]:
@@ -32,7 +33,7 @@ def _meant(pattern: str, glob: re.Pattern[str] | None, name: str) -> bool:
     return pattern in forms or (glob is not None and any(glob.match(form) for form in forms))
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=NAMES_KEPT)
 def spellings(name: str) -> tuple[str, ...]:
     """As stored, demangled, and the function's own name from each of its namespaces on."""
     readable = demangle(name)
@@ -41,23 +42,28 @@ def spellings(name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((name, readable, *("::".join(parts[i:]) for i in range(len(parts))))))
 
 
+@lru_cache(maxsize=NAMES_KEPT)
 def function_name(readable: str) -> str:
     """A demangled name without return type, template arguments and parameters; others as they are."""
     text = readable.replace("(anonymous namespace)::", "")
     kept: list[str] = []
     open_: list[str] = []
-    before = ""
-    for char in text:
-        if char == "(" and not open_ and kept:
-            break
-        if char in "<(":
-            open_.append(char)
-        elif char in _CLOSES and before != "-":
-            if open_ and open_[-1] == _CLOSES[char]:
-                open_.pop()
-        elif not open_:
-            kept.append(char)
-        before = char
+    begin = 0
+    for found in _BRACKETS.finditer(text):
+        mark, at = found[0], found.start()
+        if mark == "->":
+            continue  # an operator or a return type, not the end of template arguments
+        if not open_:
+            kept.append(text[begin:at])
+            if mark == "(" and any(kept):
+                break
+        if mark in "<(":
+            open_.append(mark)
+        elif open_ and open_[-1] == _CLOSES[mark]:
+            open_.pop()
+        begin = at + 1
+    else:
+        kept.append("" if open_ else text[begin:])
     words = "".join(kept).split()
     return words[-1] if words else readable
 

@@ -103,8 +103,7 @@ class View:
         if rule.kind == "family":
             return np.asarray(self.ran.family == FAMILIES.index(Family(rule.name)))
         ids, inverse = np.unique(self.ran.name, return_inverse=True)
-        texts = self.rec.strings.texts
-        meant = matching(rule.name, [texts[i] for i in ids.tolist()])
+        meant = matching(rule.name, self.rec.strings.of(ids.tolist()))
         return np.array(meant, dtype=bool)[inverse]
 
     def near(self, rule: Rule) -> str:
@@ -113,8 +112,7 @@ class View:
 
         if rule.kind != "kernel":
             return ""
-        texts = self.rec.strings.texts
-        return nearest_name(rule.name, [texts[i] for i in np.unique(self.ran.name).tolist()])
+        return nearest_name(rule.name, self.rec.strings.of(np.unique(self.ran.name).tolist()))
 
     def hidden(self, rule: Rule, scope: Scope) -> list[str]:
         """Why kernels of the rule could have run in the scope unseen; empty when they could not."""

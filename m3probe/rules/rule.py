@@ -89,9 +89,13 @@ class Rule:
 
 def clashes(rules: Sequence[Rule]) -> Iterator[tuple[Rule, Rule]]:
     """Pairs that cannot both hold, each once, the later rule second."""
+    about: dict[tuple[str, str], list[Rule]] = {}
+    for rule in rules:
+        about.setdefault((rule.kind, rule.name), []).append(rule)
     found = {
         (min(a.number, b.number), max(a.number, b.number))
-        for a, b in permutations(rules, 2)
+        for same in about.values()
+        for a, b in permutations(same, 2)
         if a.covers(b) and _clash(a, b)
     }
     by_number = {rule.number: rule for rule in rules}
