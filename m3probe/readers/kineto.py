@@ -59,8 +59,9 @@ def read(path: Path, builder: RecordingBuilder, progress: Progress, *, in_folder
         if collecting:
             gc.enable()
     file = _source_file(path, stream, gather, builder, in_folder)
+    notes = notes_of(file, stream, gather)  # may refuse the file: nothing of it is kept then
     builder.files.append(file)
-    builder.note(notes_of(file, stream, gather))
+    builder.note(notes)
     builder.meta = _meta(builder.meta, stream.header)
     if file.role == "capture":
         _capture.add_census(gather, builder, len(builder.files) - 1)
