@@ -13,6 +13,8 @@ from builders import kernel, launch, op, step, write_trace
 from m3probe.errors import UnreadableInput
 from m3probe.model.recording import Recording
 from m3probe.pipeline import inspect, report
+from m3probe.readers import salvage
+from m3probe.readers.repair import value_end
 from m3probe.rules import judge, load_rules
 from m3probe.schema.verdicts import Outcome, Phase
 from m3probe.sources import open_recording
@@ -239,3 +241,21 @@ def test_a_share_over_unknown_durations_is_inconclusive(tmp_path: Path) -> None:
     assert judgement.exit_code == 4
     facts = inspect(rec).facts
     assert (facts["kernels_without_time"], facts["kernel_time_ns"], facts["trust"]) == (2, 2000, "degraded")
+
+
+@pytest.mark.parametrize("head", ["", '{"traceEvents":'])
+def test_brackets_that_never_close_are_read_through_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: str
+) -> None:
+    looked = []
+
+    def counted(data: bytes, start: int, stop: int) -> int:
+        looked.append(stop - start)
+        return value_end(data, start, stop)
+
+    monkeypatch.setattr(salvage, "value_end", counted)
+    path = tmp_path / "t.json"
+    path.write_text(head + "[" * 100_000)
+    with pytest.raises(UnreadableInput):
+        open_recording([path])
+    assert sum(looked) <= 100_000

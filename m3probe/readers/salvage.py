@@ -104,11 +104,14 @@ class Salvage:
         return end
 
     def _foreign(self, data: bytes, at: int, following: int) -> int:
-        """Step over a value that is no object."""
-        end = value_end(data, at, following if following > 0 else len(data))
+        """Step over a value that is no object; a list that does not close takes all up to the next event."""
+        stop = following if following > 0 else len(data)
+        end = value_end(data, at, stop)
         self._damage.lost += 1
         self._mark(at)
-        return end if end > at else at + 1
+        if end > at:
+            return end
+        return stop if data[at : at + 1] == b"[" else at + 1
 
 
 def _skip(data: bytes, at: int) -> int:
