@@ -127,7 +127,7 @@ def model_match(found: Layout) -> ModelMatch | None:
         for gemm in local_shapes(found.config, best.tp)
         if gemm.module in OPTIONAL_MODULES and gemm.module not in seen
     )
-    return ModelMatch(found.config.name, best.tp, found.seen_ep, tuple(_notes(found, best)), missing)
+    return ModelMatch(found.config.name, best.tp, best.ep, tuple(_notes(found, best)), missing)
 
 
 def _notes(found: Layout, best: LayoutCandidate) -> list[str]:

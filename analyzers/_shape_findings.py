@@ -69,7 +69,8 @@ def _other_layout(model: Layout, best: LayoutCandidate, linear: Sequence[GemmGro
         id="shapes.layout_differs",
         question="shapes",
         verdict="unexpected",
-        claim=f"TP{given} was given, but the shapes that ran are those of TP{best.tp}",
+        claim=f"TP{given} was given, but the shapes that ran are those of TP{best.tp}"
+        + (f" (TP{given} is not possible: {reason})" if reason else ""),
         where="all phases",
         evidence=evidence_of(calls_of(linear), _sizes([g for g, _ in differ]) or _sizes(best.matched), expected),
         advice="Compare the server's --tensor-parallel-size with the recording before any conclusion from the layout.",

@@ -237,6 +237,11 @@ def _read(args: argparse.Namespace) -> Recording:
 def _workload(args: argparse.Namespace) -> Workload:
     from m3probe.pipeline import Workload
 
+    if args.tp and args.ep and args.ep > 1 and args.ep % args.tp:
+        raise UsageError(
+            f"--ep {args.ep} contradicts --tp {args.tp}: vLLM spreads the experts over tensor x data parallel ranks",
+            next_move=f"Give a multiple of {args.tp}, or 1 for none",
+        )
     return Workload(args.model_config, args.tp, args.ep)
 
 

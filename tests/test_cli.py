@@ -125,6 +125,7 @@ def test_a_terminal_without_utf8_gets_ascii() -> None:
         (("analyze", "--model-config", "a" * 300, SAMPLE), 3, "File name too long"),
         (("assert", "a" * 300, SAMPLE), 3, "File name too long"),
         (("analyze",), 2, "PATH"),
+        (("analyze", "--tp", "4", "--ep", "6", SAMPLE), 2, "Give a multiple of 4"),
         (("analyze", "missing.json"), 3, "missing.json: no such file or folder"),
         (("inspect", "missing.json"), 3, "missing.json"),
         (("analyze", "--model-config", "missing.json", SAMPLE), 3, "missing.json"),
@@ -437,3 +438,20 @@ def test_a_gzip_of_a_gzip_is_refused_in_words(tmp_path: Path) -> None:
     found = run("analyze", path)
     assert found.returncode == 3
     assert "not JSON" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("tp", "words"), [("4", ""), ("8", "TP8 was given"), ("3", "64 query heads cannot be split over 3 ranks")]
+)
+def test_a_layout_other_than_the_given_one_stands_beside_the_match(tp: str, words: str) -> None:
+    text = " ".join(run("analyze", "--tp", tp, SAMPLE, COLUMNS="120").stdout.split())
+    section = text[text.index("model match") : text.index("2 repeats")]
+    assert "MiniMax M3 at TP4" in section
+    assert words in section
+    assert ("was given" in section) is bool(words)
+
+
+def test_a_given_expert_parallel_size_is_no_proof() -> None:
+    found = json.loads(run("analyze", "--json", "--tp", "4", "--ep", "8", SAMPLE).stdout)
+    assert found["model_match"]["ep"] is None
+    assert "expert parallel size as given: 8" in " ".join(found["model_match"]["notes"])

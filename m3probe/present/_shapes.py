@@ -13,6 +13,7 @@ from m3probe.present._table import Cell, Column, number, table
 
 ROWS_SHOWN = 6
 UNPROVEN = "shapes.unproven"
+DIFFERS = "shapes.layout_differs"
 FILLED = 0.75
 """Launches that start fewer workgroups than this share of the units are marked, as the finding bounds them."""
 _TEXTS = (
@@ -37,10 +38,17 @@ def shapes(page: Page, section: ShapesSection | None, findings: Sequence[Finding
         )
     for phase in dict.fromkeys(row.phase for row in section.shapes):
         _phase(page, phase, [row for row in section.shapes if row.phase == phase])
-    for missing in (finding for finding in findings if finding.id == UNPROVEN):
-        # a histogram that shows the lm_head alone must not read as a model of one layer
-        page.say((f"? {missing.claim}", "warn"), indent=2, hang=2)
+    # a histogram that shows the lm_head alone must not read as a model of one layer
+    _told(page, findings, UNPROVEN, "?")
     _match(page, section.model_match)
+    _told(page, findings, DIFFERS, "!")
+
+
+def _told(page: Page, findings: Sequence[Finding], name: str, mark: str) -> None:
+    """A finding that changes how the section reads stands in it, not only among the findings."""
+    for finding in findings:
+        if finding.id == name:
+            page.say((f"{mark} {finding.claim}", "warn"), indent=2, hang=2)
 
 
 def _phase(page: Page, phase: str, rows: list[ShapeRow]) -> None:
