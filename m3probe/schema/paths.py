@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
+from m3probe.schema.setup import Held, Met, Point, Setup
 from m3probe.schema.verdicts import Family, Phase
 
 
@@ -23,11 +25,50 @@ class Anchor(StrEnum):
     GRAPH_LAUNCH = "graph_launch"
 
 
+class When(StrEnum):
+    """When a need is asked: at start (else the engine does not come up), after load, or at each call."""
+
+    START = "start"
+    LOAD = "load"
+    CALL = "call"
+
+
+Check = Callable[[Setup, Point], Met]
+"""A small predicate over named facts; those asked at start or load ignore the point."""
+
+
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One condition for eligibility, in words; the text holds the numbers of its source."""
+    """One condition for eligibility.
+
+    Args:
+        text: the condition in words; it holds the numbers of its source.
+        check: judges it; None where nothing but a run can tell.
+        when: at which moment vLLM asks.
+        rules: ids of the source rules (``m3probe.vllm_source``) that ``check`` reads: when one of them is
+            unknown on a build, so is the need.
+    """
 
     text: str
+    check: Check | None = None
+    when: When = When.LOAD
+    rules: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Whether a configuration asks for a path, and by which words of it."""
+
+    state: Held
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """A published effect, with its source; single measurements only unless the text says bundle."""
+
+    text: str
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +132,14 @@ class FastPath:
         counted_by: what one call is.
         family: the kernel family of the path's work; kernels of it that no variant names are told.
         decided_by: phases whose verdict is the path's; empty: all. Another phase keeps its own verdict.
+        asked: whether a setup asks for it, defaults included; None: every setup does.
+        phases: phases in which it can run at all.
+        instead: what runs when it is refused or off.
+        gates: gates (m3probe/gates/) that must hold for state ``correct``.
+        effects: what it was measured to bring.
+        logs: log lines that state it (selection, never execution).
+        functions: Python functions of vLLM or AITER that only run when it does.
+        sources: PRs, issues and files at a version.
     """
 
     title: str
@@ -102,6 +151,14 @@ class FastPath:
     counted_by: Anchor = Anchor.KERNEL
     family: Family | None = None
     decided_by: tuple[Phase, ...] = ()
+    asked: Callable[[Setup], Asked] | None = None
+    phases: tuple[Phase, ...] = (Phase.PREFILL, Phase.DECODE)
+    instead: str = ""
+    gates: tuple[str, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    logs: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
 
     def fast(self, vendor: str) -> tuple[Variant, ...]:
         """The fast variants of one vendor; all of them where the vendor is not known."""

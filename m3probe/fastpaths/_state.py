@@ -1,0 +1,60 @@
+"""How far a path gets on paper: off -> configured -> eligible, with every refusal and its number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from m3probe.schema.paths import FastPath, Need, When
+from m3probe.schema.setup import Held, Met, Point, Setup, State
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One need and its answer."""
+
+    need: Need
+    answer: Met
+
+
+@dataclass(frozen=True, slots=True)
+class PathState:
+    """One path at one point: its state, why it is asked for, every need with its answer."""
+
+    state: State
+    asked: str
+    judged: tuple[Judged, ...]
+
+    def of(self, held: Held) -> tuple[str, ...]:
+        """Texts of the needs with one answer."""
+        return tuple(j.answer.text for j in self.judged if j.answer.held is held)
+
+
+def state_at(path: FastPath, setup: Setup, point: Point) -> PathState:
+    """Judge one path at one point.
+
+    Refusals are all kept: the first is not the only one a user has to lift. An unknown need leaves the
+    path unknown only where nothing refuses it.
+    """
+    asked = path.asked(setup) if path.asked else None
+    text = asked.text if asked else ""
+    if asked and asked.state is Held.NO:
+        return PathState(State.OFF, text, ())
+    judged = tuple(Judged(need, _answer(need, setup, point)) for need in path.needs)
+    if any(j.answer.held is Held.NO and j.need.when is When.START for j in judged):
+        return PathState(State.REFUSED_AT_START, text, judged)
+    if any(j.answer.held is Held.NO for j in judged):
+        return PathState(State.REFUSED, text, judged)
+    unknown = asked is not None and asked.state is Held.UNKNOWN
+    if unknown or any(j.answer.held is Held.UNKNOWN for j in judged):
+        return PathState(State.UNKNOWN, text, judged)
+    return PathState(State.ELIGIBLE, text, judged)
+
+
+def _answer(need: Need, setup: Setup, point: Point) -> Met:
+    lost = [name for name in need.rules if not setup.build.rule(name).known]
+    if lost:
+        status = setup.build.rule(lost[0]).status
+        return Met(Held.UNKNOWN, f"{need.text}: rule {lost[0]} is {status} on this build")
+    if need.check is None:
+        return Met(Held.UNKNOWN, f"{need.text}: only a run can tell")
+    return need.check(setup, point)
