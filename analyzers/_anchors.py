@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import translate
 
 import numpy as np
@@ -14,7 +14,7 @@ from m3probe.kernels.demangle import demangle
 from m3probe.model.executed import Executed
 from m3probe.model.recording import Recording
 from m3probe.model.tables import NONE, Array
-from m3probe.schema.paths import Anchor, FastPath, Role, Variant
+from m3probe.schema.paths import Anchor, FastPath, Layers, Role, Variant
 from m3probe.schema.verdicts import FAMILIES, GRAPH_MODES
 
 _WILD = re.compile(r"\*|\?|\[!?\]?[^\]]*\]")
@@ -68,14 +68,43 @@ def calls_of(rec: Recording, path: FastPath, names: Names, where: Places) -> lis
     """Every variant of a path that ran at all."""
     if path.counted_by is Anchor.GRAPH_LAUNCH:
         return _graph_launches(rec, path, where)
-    found = [_kernel_calls(variant, names, where) for variant in path.variants]
+    if path.counted_by is Anchor.NONE:
+        return []
+    found = [_kernel_calls(rec, variant, names, where) for variant in path.variants]
     return [calls for calls in found if len(calls.rows)]
 
 
-def _kernel_calls(variant: Variant, names: Names, where: Places) -> Calls:
+def _kernel_calls(rec: Recording, variant: Variant, names: Names, where: Places) -> Calls:
     rows, shown = names.rows(variant.anchors)
     if variant.beside and len(rows) and not len(names.rows(variant.beside)[0]):
         rows, shown = rows[:0], ()
+    if variant.verifies:
+        rows = _verifying(rec, names, rows)
+    if variant.in_layers is None:
+        return _calls(variant, names, where, rows, shown)
+    per_layer, layers_shown = names.rows(variant.layers)
+    anchor, layer = _at(names, where, rows), _at(names, where, per_layer)
+    made, could = where.count(anchor), where.count(layer)
+    if variant.in_layers is Layers.EVERY:
+        return _calls(variant, names, where, rows[np.isin(anchor, np.flatnonzero((made > 0) & (made == could)))], shown)
+    skipped = np.where((made > 0) & (could > made), could - made, 0)
+    found = _calls(variant, names, where, per_layer[np.isin(layer, np.flatnonzero(skipped))], layers_shown)
+    return replace(found, per_place=skipped)
+
+
+def _at(names: Names, where: Places, rows: Array) -> Array:
+    return where.of(names.ran.step[rows], names.ran.file[rows])
+
+
+def _verifying(rec: Recording, names: Names, rows: Array) -> Array:
+    """The rows whose step decodes more tokens than requests: each request verifies drafted tokens."""
+    step = names.ran.step[rows]
+    verifies = np.append(rec.steps["gen_tokens"] > rec.steps["gen_reqs"], False)  # the last answers for -1
+    kept: Array = rows[verifies[step]]
+    return kept
+
+
+def _calls(variant: Variant, names: Names, where: Places, rows: Array, shown: tuple[str, ...]) -> Calls:
     ran = names.ran.at(rows)
     place = where.of(ran.step, ran.file)
     unrecorded = ran.kernel == NONE

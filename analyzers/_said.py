@@ -135,6 +135,8 @@ def _reason(rec: Recording, path: FastPath, cell: Cell) -> tuple[str, str, str]:
     where = f"{without:,} of {len(cell.at):,} {cell.phase} steps" if cell.steps else "the whole trace (no steps)"
     if len(cell.hidden) == without:
         return "graph launches show no kernels and no census explains them", where, ""
+    if path.counted_by is Anchor.NONE:
+        return "no kernel is this path's own: only a hook, a live object or the server's log can tell", where, ""
     hidden = f"; in {len(cell.hidden):,} of them graph launches show no kernels" if len(cell.hidden) else ""
     # Which batches lack the path matters where others have it; otherwise the phase says it all.
     size = _rows(rec, missing) if cell.steps and len(cell.ran) else ""

@@ -13,14 +13,22 @@ from test_imports import refusals
 from tree import modules
 
 from m3probe.fastpaths import fast_paths
+from m3probe.gates import gates
 from m3probe.pipeline import ANALYZERS
 from m3probe.plugs import Analyzer, Reader
 from m3probe.registry import Shelf
+from m3probe.schema.gates import Gate
 from m3probe.schema.paths import FastPath
 from m3probe.sources import READERS
 
 FAST_PATHS = Shelf("m3probe.fastpaths", "FAST_PATH", FastPath)
-SHELVES: dict[str, Shelf[Any]] = {"readers": READERS, "analyzers": ANALYZERS, "fastpaths": FAST_PATHS}
+GATES = Shelf("m3probe.gates", "GATE", Gate)
+SHELVES: dict[str, Shelf[Any]] = {
+    "readers": READERS,
+    "analyzers": ANALYZERS,
+    "fastpaths": FAST_PATHS,
+    "gates": GATES,
+}
 PLUGS = [(shelf, name) for shelf in SHELVES for name in SHELVES[shelf].names() if SHELVES[shelf].load(name) is not None]
 SHELF_MODULES = sorted(m for m in modules() if m.split(".")[1:2] and m.split(".")[1] in SHELVES)
 
@@ -52,6 +60,8 @@ def test_a_plug_of_the_right_type_can_be_called_as_its_type_says(shelf: str, nam
     elif isinstance(plug, Analyzer):
         assert callable(plug.judge)
         assert isinstance(plug.order, int)
+    elif isinstance(plug, Gate):
+        assert callable(plug.check)
     else:
         assert isinstance(plug, FastPath)
         assert plug.variants
@@ -83,6 +93,19 @@ def test_naming_the_plugs_of_a_shelf_loads_none_of_them(shelf: str) -> None:
 
 def test_the_shelf_of_fast_paths_and_its_own_scan_give_one_answer() -> None:
     assert dict(FAST_PATHS.plugs()) == dict(fast_paths())
+
+
+def test_the_shelf_of_gates_and_its_own_scan_give_one_answer() -> None:
+    assert dict(GATES.plugs()) == dict(gates())
+
+
+def test_asking_for_gates_needs_nothing_but_the_standard_library() -> None:
+    show = (
+        "import json, sys; from m3probe.gates import gates; gates(); "
+        "print(json.dumps(sorted({m.partition('.')[0] for m in sys.modules})))"
+    )
+    done = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True, check=True, cwd=os.sep)
+    assert not set(json.loads(done.stdout)) & {"numpy", "pandas", "rich", "torch", "vllm", "isal"}
 
 
 def test_asking_for_fast_paths_needs_nothing_but_the_standard_library() -> None:

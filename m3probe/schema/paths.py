@@ -23,6 +23,15 @@ class Anchor(StrEnum):
 
     KERNEL = "kernel"
     GRAPH_LAUNCH = "graph_launch"
+    NONE = "none"
+    """No kernel is its own: a hook, a live object or a counter has to tell."""
+
+
+class Layers(StrEnum):
+    """In how many of the layers that could make a call a variant makes one."""
+
+    EVERY = "every"
+    SOME = "some"
 
 
 class When(StrEnum):
@@ -35,6 +44,10 @@ class When(StrEnum):
 
 Check = Callable[[Setup, Point], Met]
 """A small predicate over named facts; those asked at start or load ignore the point."""
+
+
+Expected = Callable[[Setup, Point], int | None]
+"""Calls of one step of this kind on one rank; None where the setup does not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +98,12 @@ class Variant:
             anchor alone serves other models as well.
         vendor: ``amd``, ``nvidia``, or empty for both.
         needs: what its guards ask for.
+        layers: globs of the kernel that each layer launches which could make a call; with ``in_layers``.
+        in_layers: ``some``: the variant is what layers did *without* the anchor, and its calls are the launches of
+            ``layers`` in excess of the anchor's; ``every``: its calls are the anchor's where both are equal.
+        verifies: counts only in steps with more decode rows than decode requests (drafted tokens are verified).
         calls_per_step: how often a step calls it, as a formula over layer counts.
+        expected: that formula, worked out for a setup.
         names_from_source: no anchor was ever seen in a real trace, so that no match proves nothing.
         source: where anchors and needs were read.
         vllm: versions that hold it.
@@ -99,7 +117,11 @@ class Variant:
     beside: tuple[str, ...] = ()
     vendor: str = ""
     needs: tuple[Need, ...] = ()
+    layers: tuple[str, ...] = ()
+    in_layers: Layers | None = None
+    verifies: bool = False
     calls_per_step: str = ""
+    expected: Expected | None = None
     names_from_source: bool = False
     source: str = ""
     vllm: str = ""
@@ -112,6 +134,10 @@ class Variant:
     def knows(self, kernel: str) -> bool:
         """Whether this kernel is one of the variant's, counted or not."""
         return self.counts(kernel) or any(fnmatchcase(kernel, glob) for glob in self.also)
+
+    def could_call(self, kernel: str) -> bool:
+        """Whether this kernel is launched once by each layer that could make a call."""
+        return any(fnmatchcase(kernel, glob) for glob in self.layers)
 
     def stands_beside(self, kernel: str) -> bool:
         """Whether this kernel tells that the anchors belong to this path."""

@@ -1,0 +1,97 @@
+"""AITER's page-16 paged attention over the chosen blocks: K and V stay where they are, page ids move.
+
+Sources: vLLM PR 47287; ``common/sparse_attention.py`` (``minimax_m3_use_aiter_sparse_pa``) and ``amd/model.py`` at 0.32
+and 0.33. 0.24 and 0.25.1 have no such code: the two settings reach nothing in MiniMax M3.
+"""
+
+from m3probe.fastpaths._m3 import (
+    AITER,
+    BLOCK_SIZE,
+    INDEX_CACHE,
+    KV_DTYPE,
+    ROCM,
+    SHUFFLE,
+    SPARSE_LAYERS,
+    absent,
+    build_name,
+    emits_table,
+    kv_heads_text,
+    missing_settings,
+    no,
+    unknown,
+    yes,
+)
+from m3probe.fastpaths._sparse_variants import AITER_PA, TRITON
+from m3probe.schema.paths import Asked, Effect, FastPath, Need, When
+from m3probe.schema.setup import Held, Met, Point, Setup, met
+from m3probe.schema.verdicts import Family
+
+HEAD_DIM = 128
+
+
+def asked(setup: Setup) -> Asked:
+    """Both settings, on a build that reads them."""
+    off = missing_settings(setup)
+    if off:
+        return Asked(Held.NO, off)
+    said = f"{AITER}=1 and {SHUFFLE}=1"
+    if absent(setup, "sparse_pa"):
+        return Asked(Held.NO, f"{said}, but {build_name(setup)} has no AITER sparse paged attention for MiniMax M3")
+    return Asked(Held.YES if setup.build.rule("sparse_pa").known else Held.UNKNOWN, said)
+
+
+def one_kv_head(setup: Setup, _point: Point) -> Met:
+    """One KV head per rank, or an indexer that emits the page table; otherwise vLLM raises at start."""
+    heads = setup.kv_heads_per_rank
+    if heads is None:
+        return unknown("KV heads are not known")
+    said = kv_heads_text(setup)
+    if heads == 1:
+        return yes(said)
+    table = emits_table(setup)
+    if table.held is Held.NO:
+        return no(
+            f"{said}, not 1, and {table.text}; the engine does not start (ValueError), nothing falls back: "
+            f"clear {SHUFFLE} for Triton",
+        )
+    return met(True if table.held is Held.YES else None, f"{said}; {table.text}")
+
+
+def _head_dim(setup: Setup, _point: Point) -> Met:
+    dim = setup.model.head_dim
+    return met(None if dim is None else dim == HEAD_DIM, f"head_dim {dim}, must be {HEAD_DIM}")
+
+
+ONE_KV_HEAD = Need(
+    "one KV head per rank, unless the indexer emits the attend's page table", one_kv_head, When.START, ("sparse_pa",)
+)
+NEEDS = (SPARSE_LAYERS, ROCM, ONE_KV_HEAD, INDEX_CACHE, Need("head_dim 128", _head_dim), BLOCK_SIZE, KV_DTYPE)
+
+FAST_PATH = FastPath(
+    title="AITER sparse paged attention",
+    question="Did AITER's page-16 kernel attend to the chosen blocks?",
+    configured=f"{AITER}=1 and {SHUFFLE}=1 (not --attention-backend, which is for the three dense layers)",
+    default="off: both settings default to 0",
+    needs=NEEDS,
+    variants=(AITER_PA, TRITON),
+    asked=asked,
+    family=Family.SPARSE_ATTENTION,
+    instead="Triton _gqa_sparse_* when not asked for; with both settings and a refused need the engine does not start",
+    gates=("kv_dtype", "block_equal", "topk_layout", "eval_length", "eval_file"),
+    effects=(
+        Effect(
+            "output +6.93 % MXFP4, +5.56 % MXFP8 at TP4, 8k1k, 256 requests (index reuse in both arms)", "vLLM PR 47287"
+        ),
+        Effect(
+            "slower at 1k1k and at low concurrency: recipes ask for ISL >= 8192 and 64 requests", "InferenceX PR 2187"
+        ),
+        Effect("a mismatch of written and read layout: 11 x slower and an evaluation near zero", "vLLM PR 54717"),
+    ),
+    logs=("MiniMax M3 sparse attention selected AITER_SPARSE_PA (kv_cache_dtype=..., topk_blocks=...)",),
+    functions=("minimax_m3_sparse_attn_decode_aiter", "minimax_m3_sparse_attn_prefill_aiter", "_run_gluon_decode"),
+    sources=(
+        "vLLM PR 47287",
+        "common/sparse_attention.py:113-132 at 0.32 and 0.33",
+        "0.33's ValueError points to the log line 'AITER unavailable'; that build logs 'MSA unavailable'",
+    ),
+)
