@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from m3probe.analyzers._anchors import Calls, Names, calls_of, unnamed
+from m3probe.analyzers._configured import WORST, Judged, configured, eligible, judged_cells
+from m3probe.analyzers._gates import gate_rows, vouched
 from m3probe.analyzers._places import Cell, Places, cells, places
 from m3probe.analyzers._said import evidence_lines, fallback_lines, name_lines, reasons_of
 from m3probe.fastpaths import fast_paths
@@ -34,10 +36,11 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
         calls = calls_of(rec, path, names, where)
         total = sum((c.per_place for c in calls), np.zeros(len(where), dtype=np.int64))
         seen = cells(rec, where, total)
-        row = _row(rec, name, path, calls, seen, unnamed(path, names, calls), vendor, hides)
+        found = judged_cells(rec, path, calls, seen, where)
+        row = _row(rec, name, path, calls, seen, found, unnamed(path, names, calls), vendor, hides)
         rows.append(row)
         findings.append(_finding(row, calls, _asked(where, seen), trusted=not hides))
-    return Answer((PathsSection(tuple(rows)),), tuple(findings))
+    return Answer((PathsSection(tuple(rows), gate_rows(rec)),), tuple(findings))
 
 
 ANALYZER = Analyzer(title="Did each fast path run, and as what?", order=50, judge=judge)
@@ -53,12 +56,12 @@ def _vendor(rec: Recording) -> str:
     return {64: "amd", 32: "nvidia"}.get(rec.meta.devices[0].warp_size, "") if rec.meta.devices else ""
 
 
-def _by_phase(seen: list[Cell]) -> dict[Phase, PathVerdict]:
+def _by_phase(seen: list[Cell], judged: list[Judged]) -> dict[Phase, PathVerdict]:
     """The worst verdict of each phase over all ranks."""
+    verdicts = [j.verdict for j in judged] or [cell.verdict for cell in seen]
     found: dict[Phase, PathVerdict] = {}
-    for cell in seen:
-        if found.get(cell.phase) is not PathVerdict.UNPROVEN:
-            found[cell.phase] = cell.verdict
+    for cell, verdict in zip(seen, verdicts, strict=True):
+        found[cell.phase] = min(found.get(cell.phase, verdict), verdict, key=WORST.index)
     return found
 
 
@@ -70,8 +73,7 @@ def _decisive(path: FastPath, by_phase: dict[Phase, PathVerdict]) -> list[Phase]
 def _rolled_up(path: FastPath, by_phase: dict[Phase, PathVerdict]) -> PathVerdict:
     """The worst verdict of the phases that decide."""
     deciding = [by_phase[phase] for phase in _decisive(path, by_phase)]
-    proven = bool(deciding) and all(v is PathVerdict.EXECUTED for v in deciding)
-    return PathVerdict.EXECUTED if proven else PathVerdict.UNPROVEN
+    return min(deciding, key=WORST.index, default=PathVerdict.UNPROVEN)
 
 
 def _counts(calls: list[Calls], seen: list[Cell]) -> dict[str, int]:
@@ -99,11 +101,12 @@ def _row(
     path: FastPath,
     calls: list[Calls],
     seen: list[Cell],
+    judged: list[Judged],
     strangers: tuple[str, ...],
     vendor: str,
     hides: tuple[str, ...],
 ) -> PathRow:
-    by_phase = _by_phase(seen)
+    by_phase = _by_phase(seen, judged)
     verdict = _rolled_up(path, by_phase)
     decisive = _decisive(path, by_phase)
     ran = [c for c in calls if c.per_place.any()]
@@ -114,18 +117,48 @@ def _row(
         title=path.title,
         verdict=str(verdict),
         variant=" + ".join(c.variant.name for c in ran),
-        counts=_counts(calls, seen),
-        configured="unknown",
-        eligible="unknown",
-        reasons=(*reasons_of(rec, path, ordered, strangers), *hides, NO_CONFIGURATION),
+        counts=_counts(calls, seen) | _verdict_counts(seen, judged),
+        configured=configured(judged),
+        eligible=eligible(judged),
+        reasons=_reasons(rec, path, ordered, judged, verdict, strangers, hides),
         evidence=(*evidence_lines(rec, ran, seen), *fallback_lines(path, ran, vendor), *name_lines(path, rests_on)),
         # what ran is as sure as its least sure name; that nothing ran proves something only where names were seen
         names_from_source=(any if ran else all)(v.names_from_source for v in rests_on),
         by_phase={str(phase): str(v) for phase, v in by_phase.items()},
         cells=tuple(
-            _cell(rec, cell, ran, decides=cell.phase in decisive, tells=_tells(path) and not hides) for cell in seen
+            _cell(rec, cell, by, ran, decides=cell.phase in decisive, tells=_tells(path) and not hides)
+            for cell, by in zip(seen, judged or [None] * len(seen), strict=True)
         ),
+        gates=path.gates,
+        correct=vouched(rec, path),
     )
+
+
+def _reasons(
+    rec: Recording,
+    path: FastPath,
+    seen: list[Cell],
+    judged: list[Judged],
+    verdict: PathVerdict,
+    strangers: tuple[str, ...],
+    hides: tuple[str, ...],
+) -> tuple[str, ...]:
+    """What the setup says first, where there is one; then what the recording lacks."""
+    said = tuple(dict.fromkeys(reason for j in judged for reason in j.reasons))
+    if judged and verdict is not PathVerdict.UNPROVEN:
+        return (*said, *hides)
+    without = () if judged else (NO_CONFIGURATION,)
+    return (*said, *reasons_of(rec, path, seen, strangers), *hides, *without)
+
+
+def _verdict_counts(seen: list[Cell], judged: list[Judged]) -> dict[str, int]:
+    """``{"missed": 10, ...}``: steps per verdict, and again per phase for ``executed``."""
+    found: dict[str, int] = {}
+    for cell, here in zip(seen, judged, strict=False):
+        words = {str(word): steps for word, steps in here.counts.items()} | {"executed": here.counts[PathVerdict.EXECUTED]}
+        for word, steps in (*words.items(), (f"{cell.phase}.executed", words["executed"])):
+            found[word] = found.get(word, 0) + steps
+    return found
 
 
 def _tells(path: FastPath) -> bool:
@@ -133,16 +166,18 @@ def _tells(path: FastPath) -> bool:
     return path.counted_by is Anchor.GRAPH_LAUNCH or not any(v.names_from_source for v in path.variants)
 
 
-def _cell(rec: Recording, cell: Cell, ran: list[Calls], *, decides: bool, tells: bool) -> PathCell:
+def _cell(
+    rec: Recording, cell: Cell, judged: Judged | None, ran: list[Calls], *, decides: bool, tells: bool
+) -> PathCell:
     sure = tells and cell.told and cell.steps > 0
     here = {c.variant.name: int(c.per_place[cell.at].sum()) for c in ran}
     return PathCell(
         rank=rec.files[cell.file].rank,
         phase=str(cell.phase),
-        verdict=str(cell.verdict),
+        verdict=str(judged.verdict if judged else cell.verdict),
         variant=" + ".join(name for name, calls in here.items() if calls),
         steps=cell.steps,
-        executed=len(cell.ran),
+        executed=judged.counts[PathVerdict.EXECUTED] if judged else len(cell.ran),
         calls=sum(here.values()),
         absent=len(cell.at) - len(cell.ran) - len(cell.hidden) if sure else 0,
         decides=decides,
@@ -159,10 +194,30 @@ def _asked(where: Places, seen: list[Cell]) -> tuple[Evidence, ...]:
     return (evidence("steps", missing, said, "a call in each"),) if len(missing) else ()
 
 
+ADVICE = {
+    PathVerdict.MISSED: "The configuration allows the path and another one ran: look at the selection in the server's log.",
+    PathVerdict.DECLINED: "Change what the reason names, or take the fallback as the plan.",
+    PathVerdict.UNEXPECTED: "It ran though the configuration does not allow it: the configuration given is not the server's.",
+    PathVerdict.OFF: "Nothing asks for it.",
+    PathVerdict.REFUSED_AT_START: "This configuration does not start: what was recorded is another server's.",
+}
+
+
+def _said(row: PathRow) -> str:
+    """``missed 10 of 1,000 steps: why``."""
+    steps, count = row.counts.get("steps", 0), row.counts.get(row.verdict, 0)
+    of = f" {count:,} of {steps:,} steps" if steps and row.verdict != PathVerdict.OFF else ""
+    why = f": {row.reasons[0].removeprefix('off: ')}" if row.reasons else ""
+    return f"{row.verdict.replace('_', ' ')}{of}{why}"
+
+
 def _finding(row: PathRow, calls: list[Calls], asked: tuple[Evidence, ...], *, trusted: bool) -> Finding:
     if row.verdict == PathVerdict.EXECUTED:
         claim = f"{row.title} ran as {row.variant}: {row.evidence[0]}"
         advice = "Nothing here says that it was the variant asked for; compare with the configuration."
+    elif row.verdict != PathVerdict.UNPROVEN:
+        claim = f"{row.title}: {_said(row)}"
+        advice = ADVICE[PathVerdict(row.verdict)]
     else:
         shown_as = f" (seen as {row.variant})" if row.variant else ""
         claim = f"{row.title} is unproven{shown_as}: {row.reasons[0]}"

@@ -16,17 +16,20 @@ from m3probe.errors import M3ProbeError, UsageError
 if TYPE_CHECKING:
     from m3probe.model.judgement import Judgement
     from m3probe.model.recording import Recording
-    from m3probe.pipeline import Workload
+    from m3probe.recipe.asking import Server
+    from m3probe.workload import Workload
 
 EXIT_USAGE = 2
 EXIT_LOST = 3
 EXIT_FAULT = 70
 EXIT_INTERRUPTED = 130
 MOST_RANKS = 4096
+MOST_TOKENS = 2**30
 
+_OF_A_SERVER = ("service", "vllm", "vllm_path", "env_file", "gpu", "tuned_table")
 _EXITS = """exit status:
-  0  inspect, analyze: read (findings never change it); assert: every rule holds
-  1  assert: a rule failed
+  0  inspect, analyze, recipe: read (findings never change it); assert: every rule holds
+  1  assert: a rule failed; recipe: a required path is not eligible
   2  usage, or contradictory or unknown names in a rules file; --junit cannot be written
   3  an input is missing, unreadable, or not what it should be; or stdout cannot be written
   4  assert: evidence missing or untrusted for some rule
@@ -41,7 +44,9 @@ def main() -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _streams.prepare()
     try:
-        args = _parser().parse_args()
+        words, command = _split(sys.argv[1:])
+        args = _parser().parse_args(words)
+        args.command = command
         verb: Callable[[argparse.Namespace], int] = args.verb
         _installed()
         return verb(args)
@@ -52,6 +57,14 @@ def main() -> int:
         return EXIT_INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user
         return _fault(error)
+
+
+def _split(words: list[str]) -> tuple[list[str], list[str]]:
+    """``recipe ... -- vllm serve ...``: what follows the first ``--`` is another program's command line."""
+    if words[:1] != ["recipe"] or "--" not in words:
+        return words, []
+    at = words.index("--")
+    return words[:at], words[at + 1 :]
 
 
 class _Parser(argparse.ArgumentParser):
@@ -83,6 +96,7 @@ def _parser() -> _Parser:
     _add(verbs, "inspect", "say what is in a file and whether it can be trusted", inspect)
     check = _add(verbs, "assert", "check rules against a trace (for CI)", assert_, workload=True, rules=True)
     check.add_argument("--junit", type=_path, metavar="FILE", help="also write a JUnit XML report")
+    _add_recipe(verbs)
     return parser
 
 
@@ -106,7 +120,53 @@ def _add(
         parser.add_argument("--model-config", type=_path, metavar="FILE", help="the served model's config.json")
         parser.add_argument("--tp", type=_size, metavar="N", help="tensor parallel size of the run")
         parser.add_argument("--ep", type=_size, metavar="N", help="expert parallel size of the run")
+        _add_known(parser)
     return parser
+
+
+def _add_known(parser: _Parser) -> None:
+    """What makes more than ``executed`` of a trace: the configuration it ran with, and what its answers were worth."""
+    known = parser.add_argument_group("the server's configuration and the quality of its answers")
+    known.add_argument("--recipe", type=_path, metavar="FILE", help="script, compose or Kubernetes file that started it")
+    _add_setup(known)
+    known.add_argument("--eval", type=_path, metavar="FILE", help="evaluation results (lm-eval, or vLLM's GSM8K JSON)")
+    known.add_argument("--eval-baseline", type=_path, metavar="FILE", help="the same of a server that is known good")
+    known.add_argument("--cosine", type=_path, metavar="FILE", help="cosines with a float32 reference, {name: value}")
+
+
+def _add_recipe(verbs: argparse._SubParsersAction[_Parser]) -> None:
+    words = "say what a server's command line allows, before anything runs"
+    parser = verbs.add_parser(
+        "recipe",
+        help=words,
+        description=words[:1].upper() + words[1:] + ".",
+        usage="m3probe recipe [options] (FILE | -- vllm serve MODEL ...)",
+    )
+    parser.set_defaults(verb=recipe)
+    parser.add_argument("file", type=_path, nargs="?", metavar="FILE", help="script, compose or Kubernetes file with the command")
+    _add_setup(parser)
+    parser.add_argument("--model-config", type=_path, metavar="FILE", help="the served model's config.json")
+    parser.add_argument("--concurrency", type=_count, metavar="N", help="requests that decode together")
+    parser.add_argument("--isl", type=_count, metavar="N", help="tokens of a prompt")
+    parser.add_argument("--osl", type=_count, metavar="N", help="tokens of an answer")
+    parser.add_argument("--spec", type=_count, metavar="K", help="drafted tokens, when the command does not say")
+    parser.add_argument(
+        "--require", action="append", default=[], metavar="PATH[:PHASE]", help="exit 1 unless this path is eligible"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def _add_setup(parser: argparse._ActionsContainer) -> None:
+    """What a command line alone does not say of a server."""
+    parser.add_argument("--service", metavar="NAME", help="which of several commands in FILE (its name, or its number)")
+    build = parser.add_mutually_exclusive_group()
+    build.add_argument("--vllm", metavar="VERSION", help="judge by the bundled rules of this release")
+    build.add_argument("--vllm-path", type=_path, metavar="DIR", help="judge by the rules in this vLLM's source")
+    parser.add_argument("--env-file", type=_path, metavar="FILE", help="environment of the server")
+    parser.add_argument("--gpu", metavar="NAME", help="accelerator, such as mi355x (the default) or mi300x")
+    parser.add_argument(
+        "--tuned-table", type=_path, action="append", default=[], metavar="PATH", help="tuned CSV, or a folder of them"
+    )
 
 
 def _path(text: str) -> Path:
@@ -116,9 +176,17 @@ def _path(text: str) -> Path:
 
 
 def _size(text: str) -> int:
+    return _whole(text, MOST_RANKS)
+
+
+def _count(text: str) -> int:
+    return _whole(text, MOST_TOKENS)
+
+
+def _whole(text: str, most: int) -> int:
     # ASCII: int() reads the digits of every script
-    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(MOST_RANKS)) and 1 <= int(text) <= MOST_RANKS):
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no whole number from 1 to {MOST_RANKS:,}")
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(most)) and 1 <= int(text) <= most):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no whole number from 1 to {most:,}")
     return int(text)
 
 
@@ -179,6 +247,28 @@ def assert_(args: argparse.Namespace) -> int:
     return status
 
 
+def recipe(args: argparse.Namespace) -> int:
+    """Judge a configuration: ``m3probe recipe ... -- vllm serve MODEL ...``."""
+    from dataclasses import replace
+
+    from m3probe.recipe import recipe as judged
+    from m3probe.recipe.asking import ask_of
+
+    asked = ask_of(_server(args, args.file))
+    said = {"concurrency": args.concurrency, "isl": args.isl, "osl": args.osl, "drafts": args.spec}
+    report = judged(replace(asked, **said, require=args.require))
+    failed = any(not held for _, held, _ in report.required)
+    if args.json:
+        from m3probe.present.json import recipe_json
+
+        return _said(recipe_json(report), int(failed))
+    from m3probe.present.recipe_text import recipe_text
+    from m3probe.present.text import wants_ascii
+
+    plain = wants_ascii(getattr(sys.stdout, "encoding", None))
+    return _said(recipe_text(report, _width(), _color(), ascii_only=plain), int(failed))
+
+
 # --- the JUnit file ------------------------------------------------------------------------------------------
 
 
@@ -235,14 +325,36 @@ def _read(args: argparse.Namespace) -> Recording:
 
 
 def _workload(args: argparse.Namespace) -> Workload:
-    from m3probe.pipeline import Workload
+    from m3probe.workload import Quality, Workload
 
     if args.tp and args.ep and args.ep > 1 and args.ep % args.tp:
         raise UsageError(
             f"--ep {args.ep} contradicts --tp {args.tp}: vLLM spreads the experts over tensor x data parallel ranks",
             next_move=f"Give a multiple of {args.tp}, or 1 for none",
         )
-    return Workload(args.model_config, args.tp, args.ep)
+    server = _server(args, args.recipe) if args.recipe else None
+    if server is None and (lone := [name for name in _OF_A_SERVER if getattr(args, name)]):
+        raise UsageError(
+            f"--{lone[0].replace('_', '-')} says something of a server that was not given",
+            next_move="Give its script, compose or Kubernetes file with --recipe",
+        )
+    return Workload(args.model_config, args.tp, args.ep, server, Quality(args.eval, args.eval_baseline, args.cosine))
+
+
+def _server(args: argparse.Namespace, file: Path | None) -> Server:
+    from m3probe.recipe.asking import Server
+
+    return Server(
+        command=args.command,
+        file=file,
+        service=args.service,
+        vllm=args.vllm,
+        vllm_path=args.vllm_path,
+        env_file=args.env_file,
+        gpu=args.gpu,
+        tables=args.tuned_table,
+        model_config=args.model_config,
+    )
 
 
 def _said(text: str, status: int = 0) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from m3probe.model.findings import Finding
 from m3probe.model.recording import Recording
@@ -16,16 +16,10 @@ from m3probe.registry import Shelf
 from m3probe.schema.verdicts import Outcome
 from m3probe.sources import no_progress, open_recording
 
+if TYPE_CHECKING:
+    from m3probe.workload import Workload
+
 ANALYZERS = Shelf("m3probe.analyzers", "ANALYZER", Analyzer)
-
-
-@dataclass(frozen=True, slots=True)
-class Workload:
-    """What the user says about the run: a model's config.json and its parallel sizes."""
-
-    model_config: Path | None = None
-    tp: int | None = None
-    ep: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +41,9 @@ def read(paths: Sequence[Path], workload: Workload | None = None, progress: Prog
     rec = open_recording(paths, progress)
     if workload is None:
         return rec
-    meta = replace(rec.meta, tp=workload.tp, ep=workload.ep)
-    if workload.model_config is not None:
-        from m3probe.model.model_config import load_model_config
+    from m3probe.workload import with_workload
 
-        meta = replace(meta, model=load_model_config(workload.model_config))
-    return replace(rec, meta=meta)
+    return with_workload(rec, workload)
 
 
 def report(rec: Recording) -> Report:

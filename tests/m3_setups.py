@@ -82,6 +82,214 @@ RULES: dict[str, dict[str, Any]] = {
         "moriio": {"equal_pages_with_hma": False},
     },
 }
+_QR_FOUR = {  # quick_all_reduce.py, _QR_MIN_SIZE in MiB: FP, INT8, INT6, INT4 (0.24)
+    "float16": {"2": [1, 2, 2, 1], "4": [1, 16, 4, 2], "8": [16, 4, 4, 2]},
+    "bfloat16": {"2": [2, 8, 8, 8], "4": [8, 64, 64, 16], "8": [16, 2048, 2048, 2048]},
+}
+_QR_FIVE = {  # the same with INT3 behind (0.25.1, 0.32, 0.33)
+    "float16": {"2": [1, 2, 2, 1, 1], "4": [1, 16, 4, 2, 2], "8": [16, 4, 4, 2, 2]},
+    "bfloat16": {"2": [2, 8, 8, 8, 8], "4": [8, 64, 64, 16, 16], "8": [16, 2048, 2048, 2048, 2048]},
+}
+_CUSTOM_AR = {"worlds": [2, 4, 6, 8], "most_world": 8, "max_bytes": 8388608, "strict": True, "align": 16}
+_AR_ORDER = ["nccl_symm_mem", "quick_reduce", "flashinfer", "aiter_custom", "custom", "symm_mem", "pynccl"]
+_FUSED_AR = {"max_rows": 80, "max_packs": 1024, "pack_bytes": 16, "max_bytes": {"2": None, "4": 262144, "8": 131072}}
+_COMM: dict[str, Any] = {
+    "qr_min_size_mb": _QR_FIVE,
+    "qr_codecs": ["FP", "INT8", "INT6", "INT4", "INT3"],
+    "qr_world_sizes": [2, 4, 8],
+    "qr_archs": ["gfx94", "gfx95"],
+    "qr_int3_worlds": [2],
+    "qr_dtypes": ["float16", "bfloat16"],
+    "qr_cast_default": True,
+    "qr_flydsl_int4": ABSENT,
+    "custom_ar": _CUSTOM_AR,
+    "aiter_ar": {"env": "VLLM_ROCM_USE_AITER_CUSTOM_AR"},
+    "all_reduce_order": _AR_ORDER,
+    "fused_ar_norm": ABSENT,
+}
+_COMM_NEW = {"custom_ar": _CUSTOM_AR | {"worlds": [2, 4, 6, 8, 16]}, "fused_ar_norm": _FUSED_AR}
+COMM: dict[str, dict[str, Any]] = {
+    "0.24.0": _COMM
+    | {
+        "qr_min_size_mb": _QR_FOUR,
+        "qr_codecs": ["FP", "INT8", "INT6", "INT4"],
+        "qr_int3_worlds": ABSENT,
+        "aiter_ar": ABSENT,
+        "all_reduce_order": [name for name in _AR_ORDER if name != "aiter_custom"],
+    },
+    "0.25.1": _COMM,
+    "0.32.0": _COMM | _COMM_NEW,
+    "0.33.0": _COMM | _COMM_NEW | {"qr_flydsl_int4": {"dtype": "bfloat16", "align": 16}},
+}
+for _version, _rules in COMM.items():
+    RULES[_version] |= _rules
+_LINEAR_NAMES = [
+    "auto",
+    "cutlass",
+    "flashinfer_cutlass",
+    "flashinfer_cutedsl",
+    "flashinfer_trtllm",
+    "flashinfer_cudnn",
+    "flashinfer_b12x",
+    "marlin",
+    "triton",
+    "deep_gemm",
+    "torch",
+    "aiter",
+    "machete",
+    "fbgemm",
+    "conch",
+    "exllama",
+    "emulation",
+]
+_XPU_LINEAR = ["humming", "xpu", "xpu_woq"]
+_MXFP8_CLASSES = ["RocmDotScaledMxfp8LinearKernel", "EmulationMxfp8LinearKernel"]
+_MXFP8_ORDER = ["FLASHINFER_TRTLLM", "DEEPGEMM", "MARLIN", "XPU"]
+_MXFP8_NAMES = {
+    "flashinfer_trtllm": ["FLASHINFER_TRTLLM"],
+    "deep_gemm": ["DEEPGEMM"],
+    "marlin": ["MARLIN"],
+    "xpu": ["XPU"],
+}
+_MXFP8_NAMED = _MXFP8_NAMES | {"aiter": ["AITER_MXFP8"], "triton": ["TRITON_MXFP8"], "humming": ["HUMMING"]}
+_MXFP4_ORDER = ["FLASHINFER_TRTLLM_MXFP4_BF16", "AITER_MXFP4_BF16", "AITER_MXFP4_FP8", "AITER_MXFP4_MXFP4", "TRITON"]
+_MXFP4_NAMES = {  # the ROCm part of map_mxfp4_backend
+    "triton": ["TRITON"],
+    "triton_unfused": ["TRITON_UNFUSED"],
+    "aiter": ["AITER_MXFP4_BF16", "AITER_MXFP4_FP8", "AITER_MXFP4_MXFP4"],
+    "emulation": ["EMULATION"],
+}
+_MXFP4_0_32 = ["AITER_MXFP4_BF16", "AITER_TRITON_MXFP4_BF16", "AITER_MXFP4_FP8", "AITER_MXFP4_MXFP4"]
+_AITER_MXFP8 = {
+    "archs": ["gfx95", "gfx1250"],
+    "aiter_env": True,
+    "alpha": 1.702,
+    "beta": 1.0,
+    "activation_checked": True,
+}
+_FSE_SAYS = "shared-expert FSE quantization compatibility is not implemented for {cls}"
+_FSE_0_32 = ["DeepseekV4FP8Config", "QuarkConfig", "Fp8Config"]
+_ROUTER_0_32 = [[3072, 256], [4096, 8], [4096, 192], [6144, 128], [6144, 256]]
+_MONO_SAYS = [  # DecodeConfig.refusal_reasons, amd/specialized_decode/runtime/spec.py, in its order
+    "requires tensor parallel size 4",
+    "does not support pipeline parallelism",
+    "does not support data parallelism",
+    "does not support decode context parallelism",
+    "does not support prefill context parallelism",
+    "does not support DBO or ubatching",
+    "does not support expert parallelism",
+    "does not support EPLB",
+    "requires an FP8 KV cache",
+    "requires KV cache block size 128",
+    "does not support KV cache offloading",
+    'requires indexer_kv_dtype "fp8"',
+    "does not support LoRA",
+    "does not support a KV connector",
+    "requires Model Runner V2",
+    "supports only EAGLE3 speculative decoding",
+    "does not support sleep mode",
+    "does not support weight transfer or updates",
+    "does not support model weight offloading",
+    "does not support stock torch.compile",
+    "does not support cross-layer index reuse",
+    "requires the default index_topk_freq",
+    "does not support routed-expert capture",
+    "requires --moe-backend aiter",
+    "requires sparse attention on layers 3 through the last",
+]
+_MONO = {
+    "rows": [1, 16],
+    "tp": 4,
+    "units": 256,
+    "kv_dtypes": ["fp8", "fp8_e4m3"],
+    "block": 128,
+    "index_dtype": "fp8",
+    "draft_method": "eagle3",
+    "moe_backend": "aiter",
+    "refusals": _MONO_SAYS,
+}
+_GEMM_OLD: dict[str, Any] = {
+    "mxfp8_linear": {"order": _MXFP8_CLASSES, "k_align": 128, "archs": ["gfx95"]},
+    "tile_selector": "two_bucket",
+    "router_gemm": ABSENT,
+    "monokernel": ABSENT,
+}
+_GEMM_NEW: dict[str, Any] = {
+    "mxfp8_linear": {"order": _MXFP8_CLASSES, "k_align": 128, "archs": ["gfx95", "gfx1250"]},
+    "linear_backend_map": {
+        "names": [*_LINEAR_NAMES, *_XPU_LINEAR, "b12x"],
+        "mxfp8": ["emulation"],
+        "unmatched": "fallback",
+        "per_quant": True,
+    },
+    "tile_selector": "select_cfg",
+    "moe_backend_order": {
+        "mxfp8": [*_MXFP8_ORDER, "AITER_MXFP8", "HUMMING", "TRITON_MXFP8", "EMULATION"],
+        "mxfp4": [*_MXFP4_ORDER, "CUTLASS_MXFP4_MXFP4", "EMULATION"],
+    },
+}
+GEMM: dict[str, dict[str, Any]] = {
+    "0.24.0": _GEMM_OLD
+    | {
+        "linear_backend_map": {
+            "names": _LINEAR_NAMES,
+            "mxfp8": ["emulation"],
+            "unmatched": "error",
+            "per_quant": False,
+        },
+        "moe_backend_order": {
+            "mxfp8": [*_MXFP8_ORDER, "NATIVE_MXFP8", "EMULATION"],
+            "mxfp4": [*_MXFP4_ORDER, "TRITON_UNFUSED"],
+        },
+        "moe_backend_names": {"mxfp8": _MXFP8_NAMES, "mxfp4": _MXFP4_NAMES},
+        "mxfp8_moe_aiter": ABSENT,
+        "fse": ABSENT,
+    },
+    "0.25.1": _GEMM_OLD
+    | {
+        "linear_backend_map": {
+            "names": [*_LINEAR_NAMES, *_XPU_LINEAR],
+            "mxfp8": ["emulation"],
+            "unmatched": "error",
+            "per_quant": False,
+        },
+        "moe_backend_order": {
+            "mxfp8": [*_MXFP8_ORDER, "AITER_MXFP8", "HUMMING", "TRITON_MXFP8", "EMULATION"],
+            "mxfp4": [*_MXFP4_ORDER, "EMULATION", "TRITON_UNFUSED"],
+        },
+        "moe_backend_names": {"mxfp8": _MXFP8_NAMED, "mxfp4": _MXFP4_NAMES},
+        "mxfp8_moe_aiter": {
+            "archs": ["gfx95"],
+            "aiter_env": False,
+            "gate_mode": False,
+            "alpha": None,
+            "beta": None,
+            "activation_checked": False,
+        },
+        "fse": {"check": False, "accepts": [], "refusal": None, "no_ep": True},
+    },
+    "0.32.0": _GEMM_NEW
+    | {
+        "router_gemm": {"max_rows": 32, "shapes": _ROUTER_0_32},
+        "moe_backend_names": {"mxfp8": _MXFP8_NAMED, "mxfp4": _MXFP4_NAMES | {"aiter": _MXFP4_0_32}},
+        "mxfp8_moe_aiter": _AITER_MXFP8 | {"gate_mode": False},
+        "fse": {"check": True, "accepts": _FSE_0_32, "refusal": _FSE_SAYS, "no_ep": True},
+        "monokernel": ABSENT,
+    },
+    "0.33.0": _GEMM_NEW
+    | {
+        "router_gemm": {"max_rows": 32, "shapes": None},
+        "moe_backend_names": {
+            "mxfp8": _MXFP8_NAMED,
+            "mxfp4": _MXFP4_NAMES | {"aiter": [*_MXFP4_0_32, "AITER_TRITON_MXFP4_MXFP4"]},
+        },
+        "mxfp8_moe_aiter": _AITER_MXFP8 | {"gate_mode": True},
+        "fse": {"check": True, "accepts": [*_FSE_0_32, "ModelOptMxFp8Config"], "refusal": _FSE_SAYS, "no_ep": True},
+        "monokernel": _MONO,
+    },
+}
+for _version, _rules in GEMM.items():
+    RULES[_version] |= _rules
 VERSIONS = tuple(RULES)
 OLD, NEW = ("0.24.0", "0.25.1"), ("0.32.0", "0.33.0")
 GATED = {"VLLM_ROCM_USE_AITER": "1", "VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT": "1"}

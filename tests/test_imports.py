@@ -44,7 +44,7 @@ def row(rooms: str = "", at_import: str = "", inside: str = "") -> Row:
 
 EVERYTHING = (
     "analyzers attach collectors errors fastpaths gates hardware kernels model pipeline plugs present readers recipe "
-    "registry rules schema sources tui vllm_source _streams"
+    "registry rules schema sources tui vllm_source workload _streams"
 )
 # The row of a room is its folder's name; a module of m3probe/ itself has its own. `errors` and the version are for all.
 TABLE = {
@@ -68,6 +68,7 @@ TABLE = {
     "registry": row("plugs schema model"),
     "sources": row("readers plugs registry model schema"),
     "rules": row("model schema kernels registry", "", "numpy"),
+    "workload": row("schema model hardware readers recipe"),
     "pipeline": row(EVERYTHING, "", "numpy"),
     "vllm_source": row("schema"),
     "recipe": row("schema model fastpaths gates kernels hardware readers registry vllm_source", "", "yaml numpy"),

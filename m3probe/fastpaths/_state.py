@@ -46,7 +46,7 @@ def state_at(path: FastPath, setup: Setup, point: Point) -> PathState:
         return PathState(State.REFUSED, text, judged)
     unknown = asked is not None and asked.state is Held.UNKNOWN
     if unknown or any(j.answer.held is Held.UNKNOWN for j in judged):
-        return PathState(State.UNKNOWN, text, judged)
+        return PathState(State.UNPROVEN, text, judged)
     return PathState(State.ELIGIBLE, text, judged)
 
 

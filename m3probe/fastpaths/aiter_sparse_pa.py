@@ -36,7 +36,8 @@ def asked(setup: Setup) -> Asked:
         return Asked(Held.NO, off)
     said = f"{AITER}=1 and {SHUFFLE}=1"
     if absent(setup, "sparse_pa"):
-        return Asked(Held.NO, f"{said}, but {build_name(setup)} has no AITER sparse paged attention for MiniMax M3")
+        why = f"{said}, but {build_name(setup)} has no AITER sparse paged attention for MiniMax M3"
+        return Asked(Held.NO, why, wasted=True)
     return Asked(Held.YES if setup.build.rule("sparse_pa").known else Held.UNKNOWN, said)
 
 

@@ -63,7 +63,7 @@ def asked(setup: Setup) -> Asked:
     if not nested.get("use_index_cache") and not flat:
         return Asked(Held.NO, "use_index_cache is not set (default off)")
     if absent(setup, "index_reuse"):
-        return Asked(Held.NO, f"{build_name(setup)} has no index reuse: the override reaches nothing")
+        return Asked(Held.NO, f"{build_name(setup)} has no index reuse: the override reaches nothing", wasted=True)
     if flat and rule.known and rule.value["flat"] == "raises":
         return Asked(Held.YES, f"top-level --hf-overrides {', '.join(flat)}")
     if frequency(setup) > 1:
@@ -77,7 +77,8 @@ def _ignored(setup: Setup, flat: tuple[str, ...]) -> Asked:
         return Asked(Held.UNKNOWN, f"top-level {', '.join(flat)}: rule index_reuse is {rule.status} on this build")
     if flat:
         why = f"top-level {', '.join(flat)} is silently ignored: the text model reads text_config alone"
-        return Asked(Held.NO, f'{build_name(setup)}: {why}; nest it: {{"text_config": {{...}}}}')
+        said = f'{build_name(setup)}: {why}; nest it: {{"text_config": {{...}}}}'
+        return Asked(Held.NO, said, wasted=True)
     return Asked(Held.NO, "index_topk_freq is 1 (default): every sparse layer chooses its own blocks")
 
 

@@ -9,6 +9,8 @@ import numpy as np
 
 from m3probe.model.model_config import ModelConfig
 from m3probe.model.tables import GRAPH_LAUNCH, NONE, TABLES, Array, Table, empty_columns
+from m3probe.schema.gates import GateFacts
+from m3probe.schema.setup import Setup
 from m3probe.schema.verdicts import Outcome
 
 
@@ -136,6 +138,9 @@ class Meta:
     model: ModelConfig | None = None
     tp: int | None = None
     ep: int | None = None
+    setup: Setup | None = None
+    """The server's configuration, where the user gave it: what makes ``missed`` and ``declined`` of ``unproven``."""
+    gates: GateFacts = field(default_factory=GateFacts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -286,6 +286,19 @@ class PathRow:
     names_from_source: bool
     by_phase: Mapping[str, str] = field(default_factory=dict)
     cells: tuple[PathCell, ...] = ()
+    gates: tuple[str, ...] = ()
+    """What must hold before an executed path is correct; ``correct`` is what they say together."""
+    correct: str = "unproven"
+
+
+@dataclass(frozen=True, slots=True)
+class GateRow:
+    """One correctness gate: ``holds``, ``broken`` or ``unproven``, with its numbers."""
+
+    id: str
+    title: str
+    verdict: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +306,7 @@ class PathsSection:
     """Question 4."""
 
     paths: tuple[PathRow, ...]
+    gates: tuple[GateRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

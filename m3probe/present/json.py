@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from m3probe.model.recipe_report import RecipeReport
 from m3probe.model.report import (
     BottleneckSection,
     BytesSection,
@@ -58,6 +59,14 @@ def report_json(report: Report) -> str:
 def inspect_json(kind: str, outcome: str, facts: Mapping[str, Any], warnings: Sequence[Any]) -> str:
     """What is in one input: ``facts`` by name, ``warnings`` as sentences or notes."""
     return _written({"kind": kind, "outcome": outcome, "facts": facts, "warnings": warnings})
+
+
+def recipe_json(report: RecipeReport) -> str:
+    """What a configuration allows (docs/recipe.schema.json); ``required`` as rows of what, held and why."""
+    document = {field.name: getattr(report, field.name) for field in fields(report)}
+    document = {"schema_version": document.pop("schema_version"), **document}
+    document["required"] = [{"path": what, "holds": held, "why": why} for what, held, why in report.required]
+    return _written(document)
 
 
 def _written(document: Mapping[str, Any]) -> str:

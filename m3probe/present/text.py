@@ -44,7 +44,7 @@ def report_text(report: Report, width: int, color: bool, *, ascii_only: bool = F
 def wants_ascii(encoding: str | None) -> bool:
     """Whether an output of this encoding cannot show the report's glyphs; None is taken as able to."""
     try:
-        "●✗–·⊘…—█▏─µ→".encode(encoding or "utf-8")
+        "●○✗–·⊘…—█▏▲─µ→".encode(encoding or "utf-8")
     except (UnicodeEncodeError, LookupError):
         return True
     return False

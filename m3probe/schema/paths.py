@@ -70,10 +70,14 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Whether a configuration asks for a path, and by which words of it."""
+    """Whether a configuration asks for a path, and by which words of it.
+
+    ``wasted``: settings for it are there, and reach nothing on this build.
+    """
 
     state: Held
     text: str
+    wasted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

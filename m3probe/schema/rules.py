@@ -29,19 +29,22 @@ RULES: Mapping[str, str] = MappingProxyType(
         '"8": 131072}} (bytes < max)',
         # dense GEMMs
         "mxfp8_linear": '{"order": [class names on ROCm], "k_align": 128, "archs": ["gfx95", ...]}',
-        "linear_backend_map": '{"names": [every --linear-backend], "mxfp8": [names that keep an MXFP8 kernel], '
+        "linear_backend_map": '{"names": [every --linear-backend], "mxfp8": [names that keep an MXFP8 kernel on ROCm], '
         '"unmatched": "error" | "fallback", "per_quant": bool}',
         "tile_selector": '"select_cfg" (0.32, 0.33: one function with the regimes of m3probe/model/tiles.py) | '
         '"two_bucket" (0.24, 0.25.1: split at M 1024 inside the launcher)',
-        "router_gemm": '{"max_rows": 32, "shapes": [[hidden, experts], ...] or null for any}; absent where ROCm has none',
+        "router_gemm": '{"max_rows": 32, "shapes": [[hidden, experts], ...] sorted, or null for any}; absent where ROCm '
+        "has none",
         # experts
         "moe_backend_order": '{"mxfp8": [enum members in the order of auto on ROCm], "mxfp4": [...]}',
         "moe_backend_names": '{"mxfp8": {"aiter": [enum members], ...}, "mxfp4": {...}}: what --moe-backend names become',
         "mxfp8_moe_aiter": '{"archs": [...], "aiter_env": bool, "gate_mode": bool, "alpha": 1.702, "beta": 1.0, '
-        '"activation_checked": bool}; absent in 0.24',
+        '"activation_checked": bool}; alpha and beta null where they are not asked; absent in 0.24',
         "fse": '{"check": bool, "accepts": [quant config classes], "refusal": sentence with {cls}, "no_ep": true}; '
-        "absent where M3's model file has no fusion",
-        "monokernel": '{"rows": [1, 16], "tp": 4, "units": 256, ...}; absent before 0.33',
+        "without a check accepts is [] and refusal null: nothing is asked; absent where M3's model file has no fusion",
+        "monokernel": '{"rows": [1, 16], "tp": 4, "units": 256, "kv_dtypes": ["fp8", "fp8_e4m3"], "block": 128, '
+        '"index_dtype": "fp8", "draft_method": "eagle3", "moe_backend": "aiter", "refusals": [every sentence of '
+        "refusal_reasons in its order]}; absent before 0.33",
         # attention, cache, graphs
         "sparse_pa": '{"one_kv_head": true, "raises": true, "table_from": "indexer_aiter" | "indexer_msa"}',
         "fp8_indexer": '{"name": "AITER" | "MSA", "gfx": "gfx950", "score": "max", "topk": 16, "block": 128, '
@@ -61,6 +64,7 @@ RULES: Mapping[str, str] = MappingProxyType(
         "fp8_fnuz_archs": '["gfx94"]',
         # the command line and environment
         "env_registry": "[every VLLM_* name of vllm/envs.py]",
-        "cli_flags": "[every --flag that vllm serve takes, dashed; --no- forms left out]",
+        "cli_flags": "[every --flag that vllm serve takes, dashed, and its short forms (-tp, -O); --no- forms left out]",
+        "cli_switches": "[those of cli_flags that take no value: store_true, or a --no- form exists]",
     }
 )

@@ -94,6 +94,8 @@ class ModelFacts:
     quant_config_class: str | None = None
     """vLLM's class, e.g. ``ModelOptMxFp8Config`` or ``QuarkConfig``."""
     max_positions: int | None = None
+    dtype: str | None = None
+    """The checkpoint's own (``torch_dtype``), which ``--dtype auto`` takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,9 @@ class State(StrEnum):
     REFUSED_AT_START = "refused_at_start"
     REFUSED = "refused"
     ELIGIBLE = "eligible"
-    UNKNOWN = "unknown"
+    UNPROVEN = "unproven"
+    """A fact or a rule that it hangs on is not known."""
+    UNKNOWN = "unproven"
 
 
 class Held(StrEnum):

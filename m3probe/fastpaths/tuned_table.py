@@ -1,0 +1,264 @@
+"""Whether the local shapes of a setup have tuned rows, or run on a library's defaults.
+
+Sources: AITER ``fused_moe.py`` (``get_2stage_cfgs``: an exact key, no fallback on the expert count),
+``model_configs/minimax_m3_{mxfp8,fp4}_tuned_fmoe.csv`` (129 experts and 5 slots alone, inter 768 and 384);
+``rocm_unquantized_gemm_impl`` (layers/utils.py) for who reads a dense table. sglang PR 37072, AITER PR 4666.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from m3probe.fastpaths._experts import FSE_ENV, experts_and_slots, fused_shared, pick, shared_quant
+from m3probe.fastpaths._m3 import AITER, no, option, unknown, yes
+from m3probe.fastpaths.mxfp8_linear import is_mxfp8, linear_backend
+from m3probe.schema.paths import Anchor, Asked, Effect, FastPath, Need, Role, Variant, When
+from m3probe.schema.setup import Held, Met, Point, Setup
+from m3probe.schema.tuned import GemmKey, Hit, Key, MoeKey, TableKind, TunedTable, lookup
+
+REPLACES, BYPASS = "AITER_CONFIG_FMOE", "AITER_BYPASS_TUNE_CONFIG"
+TUNABLEOP, LINEAR = "PYTORCH_TUNABLEOP_ENABLED", "VLLM_ROCM_USE_AITER_LINEAR"
+HIPBLASLT = "HIPBLASLT_TUNING_OVERRIDE_FILE"
+_Q_DTYPES = {"mxfp8": "float8_e4m3fn", "mxfp4": "float4_e2m1fn_x2"}
+
+
+def keys_of(setup: Setup, rows: int) -> tuple[Key, ...]:
+    """What this rank looks up in a step of so many rows: the MoE key, then the dense GEMMs that read a table.
+
+    Args:
+        setup: sizes that its model does not tell leave their keys out.
+        rows: rows of the call, before padding.
+    """
+    moe = moe_key(setup, rows)
+    return (*((moe,) if moe else ()), *dense_keys(setup, rows))
+
+
+def moe_key(setup: Setup, rows: int) -> MoeKey | None:
+    """AITER's fused-MoE key; None where AITER does not run the experts or a size is not known."""
+    model, sizes = setup.model, experts_and_slots(setup)
+    if not pick(setup).aiter or sizes is None or model.hidden_size is None or model.moe_intermediate is None:
+        return None
+    shards = 1 if setup.expert_parallel else setup.tp * setup.dp
+    dtype = _Q_DTYPES[str(model.moe_quant)]
+    return MoeKey(
+        rows=rows,
+        model_dim=model.hidden_size,
+        inter_dim=model.moe_intermediate // shards,
+        experts=sizes[0],
+        top_k=sizes[1],
+        act="Swiglu",
+        dtype="bfloat16",
+        q_dtype_a=dtype,
+        q_dtype_w=dtype,
+        q_type="per_1x32",
+        g1u1=True,
+        weight_stage1=False,
+        cu_num=setup.units,
+        gfx=setup.gfx,
+    )
+
+
+def dense_kind(setup: Setup) -> TableKind | None:
+    """Who is asked for a BF16 GEMM: AITER's table, PyTorch's, or nobody. Native MXFP8 asks none.
+
+    Emulated MXFP8 calls F.linear itself and so passes AITER's table by. vLLM's skinny kernels come first (up to 5
+    rows, and 10 to 128 where the shape fits): a tuned row is no proof.
+    """
+    emulated = is_mxfp8(setup) and linear_backend(setup)[0] == "emulation"
+    if setup.model.linear_quant != "bf16" and not emulated:
+        return None
+    tgemm = setup.on(AITER, default=False) and setup.on(LINEAR, default=True) and (setup.gfx or "").startswith("gfx950")
+    if tgemm and not emulated:
+        return TableKind.GEMM
+    return TableKind.TUNABLEOP if setup.on(TUNABLEOP, default=False) else None
+
+
+def dense_keys(setup: Setup, rows: int) -> tuple[GemmKey, ...]:
+    """Attention projections and, unfused, the shared expert's; the dense layers' MLP is not in the model's facts."""
+    kind = dense_kind(setup)
+    if kind is None:
+        return ()
+    sizes = dict.fromkeys((*_attention(setup), *_shared(setup)))
+    units, gfx = (setup.units, setup.gfx) if kind is TableKind.GEMM else (None, None)
+    return tuple(GemmKey(rows, n, k, "bfloat16", cu_num=units, gfx=gfx) for n, k in sizes)
+
+
+def _attention(setup: Setup) -> tuple[tuple[int, int], ...]:
+    """(N, K) of qkv without and with the index branch, and of the output projection."""
+    model, kv = setup.model, setup.kv_heads_per_rank
+    if not (model.hidden_size and model.q_heads and model.head_dim and kv):
+        return ()
+    queries = model.q_heads // setup.tp * model.head_dim
+    qkv = queries + 2 * kv * model.head_dim
+    found = [(qkv, model.hidden_size), (model.hidden_size, queries)]
+    if model.index_dim and model.index_heads and not _index_cp(setup):
+        # One index head per KV head of the rank, and one index key for all.
+        found.insert(1, (qkv + (kv + 1) * model.index_dim, model.hidden_size))
+    return tuple(found)
+
+
+def _index_cp(setup: Setup) -> bool:
+    """Its MSA form widens the fused projection; which form runs is the indexer's to say."""
+    return bool(option(setup, "attention-config", "minimax_m3_indexer_cp"))
+
+
+def _shared(setup: Setup) -> tuple[tuple[int, int], ...]:
+    model = setup.model
+    if not (model.shared_experts and model.moe_intermediate and model.hidden_size) or fused_shared(setup) is not False:
+        return ()
+    inner = model.shared_experts * model.moe_intermediate // setup.tp
+    return (2 * inner, model.hidden_size), (model.hidden_size, inner)
+
+
+def tables_in_force(setup: Setup, kind: TableKind) -> tuple[TunedTable, ...]:
+    """Given tables of one kind; AITER_CONFIG_FMOE replaces the package's own, it does not add to them."""
+    given = [table for table in setup.tuned_tables.values() if isinstance(table, TunedTable) and table.kind is kind]
+    only = setup.env.get(REPLACES, "").strip()
+    if kind is TableKind.FMOE and only:
+        wanted = {path.rpartition("/")[2] for path in only.split(":")}
+        given = [table for table in given if table.name.rpartition("/")[2] in wanted]
+    return tuple(given)
+
+
+def asked(setup: Setup) -> Asked:
+    """AITER's experts always look a table up; a dense GEMM does where its kernel is a library's."""
+    chosen, dense = pick(setup), dense_kind(setup)
+    if chosen.aiter:
+        return Asked(Held.YES, f"{chosen.text} looks its tuned table up")
+    if dense:
+        return Asked(Held.YES, f"BF16 GEMMs look the {dense} table up")
+    if chosen.aiter is None and chosen.starts is not False:
+        return Asked(Held.UNKNOWN, chosen.text)
+    return Asked(Held.NO, f"{chosen.text}: no tuned table is read")
+
+
+def _no_table(setup: Setup, kind: TableKind) -> Met:
+    only = setup.env.get(REPLACES)
+    if kind is TableKind.FMOE and only:
+        return unknown(f"{REPLACES}={only} replaces AITER's tables, and no table of that name was given")
+    return unknown(f"no {kind} table was given")
+
+
+def _experts(setup: Setup, point: Point) -> Met:
+    """Experts and slots of the weights against those that any row of the tables has at this model dim."""
+    key = moe_key(setup, point.rows)
+    if key is None:
+        return yes("AITER does not run the experts")
+    tables = tables_in_force(setup, TableKind.FMOE)
+    if not tables:
+        return _no_table(setup, TableKind.FMOE)
+    has = sorted({pair for table in tables for pair in _pairs(table, key.model_dim)})
+    said = f"the MoE key has {key.experts} experts, {key.top_k} slots"
+    shown = ", ".join(f"{e}/{k}" for e, k in has) or "none"
+    if (key.experts, key.top_k) in has:
+        return yes(f"{said}; the tables have {shown} at model dim {key.model_dim:,}")
+    return no(f"{said}; the tables have {shown} at model dim {key.model_dim:,}{_why_unfused(setup, has)}")
+
+
+def _pairs(table: TunedTable, model_dim: int) -> set[tuple[int, int]]:
+    keys = [row.key for row in table.rows if isinstance(row.key, MoeKey)]
+    return {(key.experts, key.top_k) for key in keys if key.model_dim == model_dim}
+
+
+def _why_unfused(setup: Setup, has: list[tuple[int, int]]) -> str:
+    """The tables hold the fused shape and the setup does not fuse: the first of the two findings."""
+    model = setup.model
+    if model.experts is None or model.top_k is None or fused_shared(setup):
+        return ""
+    more = model.shared_experts or 0
+    if not more or (model.experts + more, model.top_k + more) not in has:
+        return ""
+    if setup.expert_parallel:
+        return f": shared-expert fusion is off under EP{setup.ep}, and the experts are split"
+    if not setup.on(FSE_ENV, default=False):
+        return f": shared-expert fusion is off ({FSE_ENV} is not set)"
+    rule = setup.build.rule("fse")
+    if not rule.known or rule.value is None:
+        return ": shared-expert fusion is off, this build has none"
+    return f": shared-expert fusion is off ({shared_quant(setup).text})"
+
+
+def _row(setup: Setup, point: Point) -> Met:
+    key = moe_key(setup, point.rows)
+    if key is None:
+        return yes("AITER does not run the experts")
+    if setup.env.get(BYPASS, "0").strip() not in ("", "0"):
+        return no(f"{BYPASS}={setup.env[BYPASS]}: tuned rows are passed over")
+    tables = tables_in_force(setup, TableKind.FMOE)
+    if not tables:
+        return _no_table(setup, TableKind.FMOE)
+    hit = best(tables, key)
+    return yes(hit.text) if hit.tuned else no(hit.text)
+
+
+def best(tables: tuple[TunedTable, ...], key: Key) -> Hit:
+    """The first tuned row of several tables, else the nearest miss."""
+    hits = [lookup(table, key) for table in tables]
+    tuned = [hit for hit in hits if hit.tuned]
+    return tuned[0] if tuned else min(hits, key=lambda hit: (not hit.differs, len(hit.differs)))
+
+
+def _dense(setup: Setup, point: Point) -> Met:
+    kind, keys = dense_kind(setup), dense_keys(setup, point.rows)
+    if kind is None or not keys:
+        told = f"; {HIPBLASLT} is set, which hipBLASLt reads by itself" if HIPBLASLT in setup.env else ""
+        return yes(f"no dense GEMM reads a table that m3probe knows{told}")
+    tables = tables_in_force(setup, kind)
+    if not tables:
+        return _no_table(setup, kind)
+    missed = [key for key in keys if not best(tables, key).tuned]
+    said = f"{len(keys) - len(missed)} of {len(keys)} dense shapes are tuned in the {kind} table"
+    if not missed:
+        return yes(said)
+    shapes = ", ".join(f"({key.rows:,}, {key.n:,}, {key.k:,})" for key in missed)
+    return no(f"{said}; default for (M, N, K) {shapes}")
+
+
+_TUNED = Variant(
+    name="tuned row",
+    role=Role.FAST,
+    anchors=(),
+    names_from_source=True,
+    calls_per_step="as many as the GEMMs it serves",
+    source="AITER fused_moe.py: get_2stage_cfgs; '[fused_moe] using 2stage (kernelName1=..., ...) for (key)'",
+    note="a kernel's name does not tell whether a row or a heuristic chose it: the log line does",
+)
+
+FAST_PATH = FastPath(
+    title="tuned tables",
+    question="Do the local shapes have tuned rows, or do defaults run?",
+    configured="AITER_CONFIG_FMOE (replaces the tables of the package), PYTORCH_TUNABLEOP_ENABLED and its results file",
+    default="the tables in the AITER package; TunableOp off",
+    needs=(
+        Need("experts and slots of the MoE key are in a table", _experts, When.CALL),
+        Need("a row for the MoE key at these rows", _row, When.CALL),
+        Need("rows for the dense GEMMs that read a table", _dense, When.CALL),
+    ),
+    variants=(
+        _TUNED,
+        replace(
+            _TUNED,
+            name="default",
+            role=Role.FALLBACK,
+            source="AITER fused_moe.py: get_2stage_cfgs; '[fused_moe] using 2stage default for (key)'",
+        ),
+    ),
+    counted_by=Anchor.NONE,
+    asked=asked,
+    instead="a heuristic's kernel at every step, with one log line per shape",
+    gates=("cosine", "eval_file"),
+    effects=(
+        Effect("384 experts and 6 slots without rows: the heuristic on every step", "sglang PR 37072"),
+        Effect("the fused shape 385/7 lacked its rows over the whole range", "AITER PR 4666"),
+    ),
+    logs=(
+        "[fused_moe] using 2stage default for (...)",
+        "no tuned FlyDSL config for (...)",
+        "not found tuned config in ... will use default config",
+    ),
+    functions=("aiter.fused_moe.get_2stage_cfgs", "aiter.ops.gemm_op_a8w8.get_GEMM_config_with_quant_type"),
+    sources=(
+        "AITER fused_moe.py, csrc/py_itfs_cu/gemm_common.cu, configs/model_configs",
+        "AITER_CONFIG_FMOE replaces the set: sglang PR 37072",
+    ),
+)

@@ -1,0 +1,206 @@
+"""What ``m3probe recipe`` answers: how far each fast path gets on paper, before anything runs.
+
+Rows are tokens of one step on one rank; bytes are of one rank. None is "not known" everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+SCHEMA_VERSION = "1.0"
+
+
+@dataclass(frozen=True, slots=True)
+class BuildLine:
+    """Where vLLM's rules come from.
+
+    Args:
+        version: as the build or the user states it; None for an unknown one.
+        source: ``source tree``, ``bundled table`` or ``none``.
+        where: the tree's folder; empty for a table.
+        counts: rules per status (``confirmed``, ``bundled``, ``absent``, ``moved``, ``unknown``).
+        lost: ids of the rules that are moved or unknown: what reads them is unproven.
+    """
+
+    version: str | None
+    source: str
+    where: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    lost: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SetupLine:
+    """The server as it was understood."""
+
+    model: str
+    is_minimax_m3: bool
+    linear_quant: str | None
+    moe_quant: str | None
+    gpu: str
+    gfx: str | None
+    units: int | None
+    tp: int
+    pp: int
+    dp: int
+    ep: int
+    nodes: int | None
+    spec_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkPoint:
+    """One kind of step of the workload; ``label`` says which (``decode, 128 requests``)."""
+
+    phase: str
+    rows: int
+    requests: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class NeedLine:
+    """One need at one point: ``yes``, ``no`` or ``unknown``, with its numbers."""
+
+    need: str
+    held: str
+    text: str
+    when: str
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Rows over which a path's state and its reasons are the same (both ends belong to it)."""
+
+    first: int
+    last: int
+    state: str
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AtPoint:
+    """A path at one point of the workload.
+
+    Args:
+        expected: calls per step by variant, where the formula can be worked out.
+    """
+
+    point: WorkPoint
+    state: str
+    needs: tuple[NeedLine, ...]
+    expected: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PathLine:
+    """One fast path on paper.
+
+    Args:
+        state: the worst over the workload's points.
+        asked: which words of the setup ask for it, or why none does.
+        by_phase: state over rows, per phase, without gaps.
+        at: needs at each point of the workload.
+        gates: what must hold before it may be called correct; none can be answered on paper.
+    """
+
+    id: str
+    title: str
+    state: str
+    asked: str
+    by_phase: Mapping[str, tuple[Segment, ...]]
+    at: tuple[AtPoint, ...]
+    instead: str
+    gates: tuple[str, ...]
+    names_from_source: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BackendRange:
+    """All-reduces of so many rows and the backend they take; ``last`` None: without end.
+
+    ``points``: labels of the workload's points that fall in it.
+    """
+
+    first: int
+    last: int | None
+    backend: str | None
+    why: str
+    points: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeLine:
+    """One local weight and what it is multiplied by.
+
+    Args:
+        tiles: per point label, ``BM x BN x BK, warps w, stages s``; only for the native MXFP8 kernel.
+        tuned: per point label, ``tuned`` or ``default`` with the key that was looked up.
+    """
+
+    module: str
+    layers: int
+    N: int
+    K: int
+    experts: int | None
+    top_k: int | None
+    tiles: Mapping[str, str] = field(default_factory=dict)
+    tuned: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLine:
+    """Bytes of one rank.
+
+    Args:
+        main: K and V of one token over all layers.
+        index: index keys of one token over the sparse layers.
+        weights: parameters by the predicted shapes, scales included.
+        budget: device memory x utilisation.
+        tokens_at_most: (budget - weights) / (main + index): activations, graphs and drafts not counted.
+    """
+
+    main: int
+    index: int
+    weights: int | None = None
+    budget: int | None = None
+    tokens_at_most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Something in the setup that does not do what it says: ``kind`` is a fixed word."""
+
+    kind: str
+    text: str
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeReport:
+    """The whole answer.
+
+    Args:
+        stops: why the engine would not start; empty: nothing known stops it.
+        assumed: what was taken for granted because nobody said it.
+        untold: what the input holds but does not tell (shell substitutions, secrets).
+    """
+
+    build: BuildLine
+    setup: SetupLine
+    points: tuple[WorkPoint, ...]
+    stops: tuple[str, ...]
+    paths: tuple[PathLine, ...]
+    all_reduce: tuple[BackendRange, ...]
+    shapes: tuple[ShapeLine, ...]
+    memory: MemoryLine | None
+    warnings: tuple[Warned, ...]
+    assumed: tuple[str, ...]
+    untold: tuple[str, ...]
+    required: tuple[tuple[str, bool, str], ...] = ()
+    schema_version: str = SCHEMA_VERSION
+
+    def path(self, name: str) -> PathLine:
+        """One path by its id; KeyError when there is none."""
+        return next(line for line in self.paths if line.id == name)

@@ -1,0 +1,176 @@
+"""``m3probe recipe`` for a terminal: what stops the engine first, then paths, all-reduce, shapes, memory, warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from m3probe.model.recipe_report import AtPoint, BuildLine, MemoryLine, PathLine, RecipeReport, Segment, SetupLine, WorkPoint
+from m3probe.present._all_reduce import all_reduce
+from m3probe.present._local_shapes import local_shapes
+from m3probe.present._page import Page, Piece
+
+LOOKS = {
+    "refused_at_start": ("⊘", "refused at start", "bad"),
+    "refused": ("–", "refused", "warn"),
+    "unproven": ("?", "unproven", "dim"),
+    "eligible": ("○", "eligible", "good"),
+    "off": ("·", "off", "dim"),
+}
+ORDER = ("refused_at_start", "refused", "unproven", "eligible", "off")
+_WIDE = 18
+_SHOWN = 4
+_MOST_CALLS = 2
+
+
+def recipe_text(report: RecipeReport, width: int, color: bool, *, ascii_only: bool = False) -> str:
+    """The answer in lines of at most ``width`` cells, without a newline at its end."""
+    page = Page(width, color, ascii_only)
+    _head(page, report)
+    _stops(page, report)
+    _warnings(page, report)
+    _required(page, report)
+    page.heading("fast paths", "eligible is what the configuration allows; only a run can tell what executes")
+    for line in sorted(report.paths, key=lambda line: ORDER.index(line.state)):
+        _path(page, line)
+    all_reduce(page, report.all_reduce, report.points)
+    local_shapes(page, report.shapes, report.points)
+    _memory(page, report.memory)
+    _taken(page, report)
+    return page.text()
+
+
+def state(word: str) -> Piece:
+    """A state as glyph and words; one that this version does not know keeps its spelling."""
+    glyph, words, style = LOOKS.get(word, ("?", word, "dim"))
+    return f"{glyph} {words}", style
+
+
+def _head(page: Page, report: RecipeReport) -> None:
+    page.say((report.setup.model or "no model named", "bold"), f" on {_layout(report.setup)}", hang=2)
+    page.say((_build(report.build), "dim"), hang=2)
+    if report.build.lost:
+        page.say((f"? rules that are not known here: {', '.join(report.build.lost)}", "warn"), hang=2)
+    page.say(("workload ", "dim"), "; ".join(_step(point) for point in report.points), hang=2)
+
+
+def _step(point: WorkPoint) -> str:
+    return point.label if f"{point.rows:,} rows" in point.label else f"{point.label} = {point.rows:,} rows"
+
+
+def _layout(it: SetupLine) -> str:
+    parts = [f"{it.gpu} ({it.gfx})", f"TP{it.tp}"]
+    parts += [f"PP{it.pp}"] * (it.pp > 1) + [f"DP{it.dp}"] * (it.dp > 1) + [f"EP{it.ep}"] * (it.ep > 1)
+    parts += [f"linear {it.linear_quant or 'not known'}", f"experts {it.moe_quant or 'not known'}"]
+    parts += [f"{it.spec_tokens} drafted tokens"] * bool(it.spec_tokens)
+    return ", ".join(parts)
+
+
+def _build(build: BuildLine) -> str:
+    name = f"vLLM {build.version}" if build.version else "a vLLM of unknown version"
+    total, counts = sum(build.counts.values()), build.counts
+    if build.source == "none":
+        return f"{name}: no source and no bundled table, so no rule of it is known; give --vllm or --vllm-path"
+    known = counts.get("confirmed", 0) + counts.get("bundled", 0) + counts.get("absent", 0)
+    how = "read from this build's source" if build.source == "source tree" else "from the table of exactly this release"
+    without = counts.get("absent", 0)
+    return f"{name}: {known} of {total} rules {how}" + (f"; {without} say that it has no such thing" if without else "")
+
+
+def _stops(page: Page, report: RecipeReport) -> None:
+    for reason in report.stops:
+        page.say(("⊘ the engine does not start: ", "bad bold"), reason, hang=2)
+
+
+def _warnings(page: Page, report: RecipeReport) -> None:
+    for line in report.warnings:
+        where = f" ({line.where})" if line.where else ""
+        page.say((f"! {line.text}{where}", "warn"), hang=2)
+
+
+def _required(page: Page, report: RecipeReport) -> None:
+    for text, holds, why in report.required:
+        look = ("● required ", "good") if holds else ("✗ required ", "bad bold")
+        page.say(look, (text, "bold"), f": {why}", hang=2)
+
+
+def _path(page: Page, line: PathLine) -> None:
+    words, style = _shown_state(line)
+    page.say((words.ljust(_WIDE), style), (line.title, "bold"), (f"  {line.asked}", "dim"), indent=2, hang=_WIDE)
+    if line.state == "off":
+        return
+    below = 2 + _WIDE
+    groups = _alike(line.at)
+    for labels, at in groups:
+        _at(page, labels if len(groups) > 1 or len(labels) == 1 else ["every step"], at, below)
+    for phase, segments in line.by_phase.items():
+        if len(joined := _joined(segments)) > 1:
+            page.say((f"{phase} rows: {'; '.join(joined)}", "dim"), indent=below, hang=2)
+    if line.state in ("refused", "unproven") and line.instead:
+        page.say((f"instead: {line.instead}", "dim"), indent=below, hang=2)
+
+
+def _shown_state(line: PathLine) -> Piece:
+    """The worst state, unless the workload has steps for which the path is eligible too."""
+    if line.state in ("refused", "unproven") and any(at.state == "eligible" for at in line.at):
+        return "○ partly eligible", "warn"
+    return state(line.state)
+
+
+def _alike(every: Sequence[AtPoint]) -> list[tuple[list[str], AtPoint]]:
+    """Steps of which the same is to be said share a line."""
+    found: dict[tuple[str, str], tuple[list[str], AtPoint]] = {}
+    for at in every:
+        found.setdefault((at.state, _said(at)), ([], at))[0].append(at.point.label)
+    return list(found.values())
+
+
+def _said(at: AtPoint) -> str:
+    refused = [need.text for need in at.needs if need.held == "no"]
+    told = refused or [need.text for need in at.needs if need.held == "unknown"]
+    calls = {name: n for name, n in at.expected.items() if n} if at.state == "eligible" else {}
+    if told or not 0 < len(calls) <= _MOST_CALLS:
+        return "; ".join(dict.fromkeys(told[:_SHOWN]))
+    return f"{', '.join(f'{n:,} x {name}' for name, n in calls.items())} expected per step"
+
+
+def _at(page: Page, labels: Sequence[str], at: AtPoint, indent: int) -> None:
+    words, style = state(at.state)
+    said = _said(at)
+    head = f"{'; '.join(labels)}: "
+    page.say(head, (words[2:], style), (f": {said}" if said else "", ""), indent=indent, hang=2)
+
+
+def _joined(segments: Sequence[Segment]) -> list[str]:
+    """``1 to 1,365 refused``; neighbours with one state and other reasons are one stretch."""
+    found: list[tuple[int, int, str]] = []
+    for s in segments:
+        if found and found[-1][2] == s.state:
+            found[-1] = (found[-1][0], s.last, s.state)
+        else:
+            found.append((s.first, s.last, s.state))
+    return [f"{first:,} to {last:,} {word.replace('_', ' ')}" for first, last, word in found]
+
+
+def _memory(page: Page, line: MemoryLine | None) -> None:
+    if line is None:
+        return
+    page.heading("caches", "bytes of one rank")
+    total = line.main + line.index
+    share = f", index keys are {line.index / total:.0%}" if line.index else ""
+    page.say(f"{line.main:,} + {line.index:,} = {total:,} B per token (K and V + index keys{share})", indent=2, hang=2)
+    if line.tokens_at_most is not None and line.weights is not None and line.budget is not None:
+        page.say(
+            f"at most {line.tokens_at_most:,} tokens: {line.budget / 1e9:,.1f} GB for vLLM - {line.weights / 1e9:,.1f} GB "
+            "of weights; activations, graphs and drafts take more",
+            indent=2,
+            hang=2,
+        )
+
+
+def _taken(page: Page, report: RecipeReport) -> None:
+    if report.assumed or report.untold:
+        page.heading("taken for granted", "what nobody said")
+    for text in report.assumed:
+        page.say(text, indent=2, hang=2)
+    for text in report.untold:
+        page.say((f"? {text}", "warn"), indent=2, hang=2)

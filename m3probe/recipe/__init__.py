@@ -1,0 +1,174 @@
+"""``m3probe recipe``: a command line and an environment, judged without running anything.
+
+Input side: ``read`` finds the command (``asked.py``). Then ``setup_of`` makes a Setup of it, ``judge`` asks every fast
+path, ``all_reduce``, ``sizes`` and ``warnings`` add what follows from it, and ``recipe`` puts the report together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from m3probe.model.recipe_report import BuildLine, PathLine, RecipeReport, SetupLine, Warned
+from m3probe.recipe.all_reduce import ranges
+from m3probe.recipe.asked import Given
+from m3probe.recipe.judge import judged, stops
+from m3probe.recipe.model_facts import Known, known_model
+from m3probe.recipe.points import limits, workload
+from m3probe.recipe.required import required
+from m3probe.recipe.setup_of import Made, make
+from m3probe.recipe.sizes import illegal, memory, shapes
+from m3probe.recipe.tuned import Tables, with_tuned
+from m3probe.recipe.warnings import warned
+from m3probe.schema.setup import Build, RuleStatus, State
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Everything the user said beside the command itself.
+
+    Args:
+        gpu: accelerator by file name; None: MI355X.
+        concurrency: requests that decode together.
+        isl: tokens of a prompt.
+        osl: tokens of an answer.
+        drafts: drafted tokens, when the command does not say.
+        require: ``PATH`` or ``PATH:phase``, which must be eligible.
+        tables: tuned tables that were read.
+    """
+
+    given: Given
+    build: Build
+    tree: Path | None = None
+    model_config: Path | None = None
+    gpu: str | None = None
+    concurrency: int | None = None
+    isl: int | None = None
+    osl: int | None = None
+    drafts: int | None = None
+    require: Sequence[str] = ()
+    tables: Tables = field(default_factory=dict)
+
+
+def setup(ask: Ask) -> tuple[Made, Known]:
+    """The setup that fast paths are judged by, and what is known of its model.
+
+    Raises:
+        UsageError: a size, GPU or number of drafts that cannot be.
+        UnreadableInput: the model config.
+    """
+    known = known_model(ask.given.model, ask.model_config, _text(ask.given.flags.get("--quantization")))
+    made = make(ask.given, ask.build, known, ask.gpu, ask.drafts)
+    return replace(made, setup=replace(made.setup, tuned_tables=dict(ask.tables))), known
+
+
+def recipe(ask: Ask) -> RecipeReport:
+    """The whole answer.
+
+    Raises:
+        UsageError: a size, GPU, number of drafts or required path that cannot be.
+        UnreadableInput: the model config.
+    """
+    made, known = setup(ask)
+    most = limits(made.setup)
+    points = workload(made.setup, most, ask.concurrency, ask.isl)
+    lines = judged(made.setup, points, most)
+    by_id = {line.id: line for line in lines}
+    layout = illegal(known.config, made.setup)
+    stopped = (*((f"TP{made.setup.tp} EP{made.setup.ep}: {layout}",) if layout else ()), *stops(lines))
+    local = with_tuned(shapes(known.config, made.setup, points, by_id), made.setup, points)
+    held = memory(known.config, made.setup, made.gpu.hbm_bytes.value, by_id)
+    return RecipeReport(
+        build=_build_line(ask),
+        setup=_setup_line(made),
+        points=points,
+        stops=stopped,
+        paths=lines,
+        all_reduce=ranges(made.setup, points),
+        shapes=local,
+        memory=held,
+        warnings=(
+            *warned(made.setup, ask.given.origins),
+            *_crowded(ask, held.tokens_at_most if held else None),
+            *_slower(ask, by_id),
+            *(Warned("note", note) for note in ask.given.notes),
+        ),
+        assumed=(*made.assumed, *most.assumed, *_guessed(ask)),
+        untold=(*ask.given.untold, *_uncertain(ask.given)),
+        required=required(ask.require, by_id, stopped),
+    )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _build_line(ask: Ask) -> BuildLine:
+    rules = ask.build.rules
+    counts: dict[str, int] = {}
+    for rule in rules.values():
+        counts[str(rule.status)] = counts.get(str(rule.status), 0) + 1
+    lost = sorted(n for n, rule in rules.items() if not rule.known)
+    read = any(rule.status is RuleStatus.CONFIRMED for rule in rules.values())
+    source = "source tree" if read or ask.tree else "bundled table" if rules else "none"
+    return BuildLine(ask.build.version, source, str(ask.tree or ""), counts, tuple(lost))
+
+
+def _setup_line(made: Made) -> SetupLine:
+    it = made.setup
+    return SetupLine(
+        model=it.model.name,
+        is_minimax_m3=it.model.is_minimax_m3,
+        linear_quant=it.model.linear_quant,
+        moe_quant=it.model.moe_quant,
+        gpu=made.gpu.name,
+        gfx=it.gfx,
+        units=it.units,
+        tp=it.tp,
+        pp=it.pp,
+        dp=it.dp,
+        ep=it.ep,
+        nodes=it.nodes,
+        spec_tokens=it.spec_tokens,
+    )
+
+
+def _crowded(ask: Ask, tokens: int | None) -> tuple[Warned, ...]:
+    """A workload whose requests cannot all hold their KV at once waits for blocks."""
+    each = (ask.isl or 0) + (ask.osl or 0)
+    if tokens is None or not ask.concurrency or not each or ask.concurrency * each <= tokens:
+        return ()
+    said = f"{ask.concurrency:,} requests of {each:,} tokens are {ask.concurrency * each:,} tokens"
+    return (Warned("capacity", f"{said}, and at most {tokens:,} fit: requests wait or are preempted"),)
+
+
+SPARSE_PA_FROM = (8192, 64)
+"""Prompt tokens and requests from which AITER's sparse attention was faster: InferenceX PR 2187 gates it there."""
+
+
+def _slower(ask: Ask, paths: Mapping[str, PathLine]) -> tuple[Warned, ...]:
+    """An eligible path outside of the range in which it was measured to pay."""
+    isl, requests = SPARSE_PA_FROM
+    below = (ask.isl is not None and ask.isl < isl) or (ask.concurrency is not None and ask.concurrency < requests)
+    if paths["aiter_sparse_pa"].state != State.ELIGIBLE or not below:
+        return ()
+    said = f"aiter_sparse_pa was measured slower below {isl:,} prompt tokens or {requests} requests (InferenceX PR 2187)"
+    return (Warned("regime", f"{said}: this workload has {ask.isl or 'unknown'} and {ask.concurrency or 'unknown'}"),)
+
+
+def _uncertain(given: Given) -> tuple[str, ...]:
+    """What only some condition of the input decides is judged as if no condition held."""
+    return tuple(
+        f"{name} hangs on a condition ({given.origins.get(name, 'not said where')}): judged as if it did not hold"
+        for name in given.uncertain
+    )
+
+
+def _guessed(ask: Ask) -> tuple[str, ...]:
+    return () if ask.concurrency else ("decode batches of 1, 16, 64 and 128 requests (give --concurrency)",)
+
+
+def paths_by_id(report: RecipeReport) -> Mapping[str, PathLine]:
+    """The report's paths by their ids."""
+    return {line.id: line for line in report.paths}

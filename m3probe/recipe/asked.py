@@ -1,0 +1,83 @@
+"""What a user asked for, before any judgement: the words of a ``vllm serve`` command and its environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word of a command.
+
+    Args:
+        text: its value; as it was written where ``known`` is false.
+        where: ``file:line``, or ``command line``.
+        known: whether ``text`` is what the program would get.
+        why: a sentence, where it is not.
+        splits: unquoted and not known: no word, one, or several.
+        maybe: the place of a condition that may take this word away or put another in its place.
+    """
+
+    text: str
+    where: str
+    known: bool = True
+    why: str = ""
+    splits: bool = False
+    maybe: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A server as somebody wrote it down. Foreign text throughout: the presenter escapes it.
+
+    Args:
+        argv: words of the command after ``vllm serve``, MODEL included.
+        env: variables the server would see, as far as the input tells.
+        model: empty when it was not given or is not known.
+        flags: ``--flag-name`` -> str; True or False for a switch; a list where vLLM takes several words; a dict for
+            JSON and dotted keys. A human-readable number (``1k``) is written out.
+        origins: variable or flag -> ``file:line`` or ``command line``.
+        untold: what could not be resolved, each a sentence with its place.
+        unknown_flags: flags that ``known`` does not hold, each with the nearest name.
+        uncertain: variables and flags that a condition or an unknown value may change; what ``env`` and ``flags``
+            say of them holds only where no condition of the input does.
+        notes: what vLLM does with this command that its author may not expect, each a sentence.
+    """
+
+    argv: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    model: str = ""
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    origins: Mapping[str, str] = field(default_factory=dict)
+    untold: tuple[str, ...] = ()
+    unknown_flags: tuple[str, ...] = ()
+    uncertain: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def merged(first: Given, then: Given) -> Given:
+    """Both, ``then`` winning: its words are the command's where it has any, and it settles what it sets."""
+    settled = {name for name in (*then.env, *then.flags) if name not in then.uncertain}
+    unsure = (*(name for name in first.uncertain if name not in settled), *then.uncertain)
+    return Given(
+        argv=then.argv or first.argv,
+        env={**first.env, **then.env},
+        model=then.model or first.model,
+        flags={**first.flags, **then.flags},
+        origins={**first.origins, **then.origins},
+        untold=_once(*first.untold, *then.untold),
+        unknown_flags=_once(*first.unknown_flags, *then.unknown_flags),
+        uncertain=_once(*unsure),
+        notes=_once(*first.notes, *then.notes),
+    )
+
+
+def told(given: Given, *sentences: str) -> Given:
+    """The same with more that could not be resolved."""
+    return replace(given, untold=_once(*given.untold, *sentences)) if sentences else given
+
+
+def _once(*items: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(items))

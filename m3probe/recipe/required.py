@@ -1,0 +1,60 @@
+"""``--require PATH[:phase]``: is the path eligible at every point of the workload?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+
+from m3probe.errors import UsageError
+from m3probe.model.recipe_report import AtPoint, PathLine
+from m3probe.schema.setup import Held, State
+from m3probe.schema.verdicts import Phase
+
+
+def required(
+    wanted: Sequence[str], paths: Mapping[str, PathLine], stopped: Sequence[str]
+) -> tuple[tuple[str, bool, str], ...]:
+    """(what was required, whether it holds, why).
+
+    Raises:
+        UsageError: an unknown path or phase, or a phase that the path never runs in.
+    """
+    return tuple((text, *_held(text, paths, stopped)) for text in wanted)
+
+
+def _held(text: str, paths: Mapping[str, PathLine], stopped: Sequence[str]) -> tuple[bool, str]:
+    name, _, phase = text.partition(":")
+    line = paths.get(name)
+    if line is None:
+        raise UsageError(f"--require {text}: no fast path is called {name!r}", next_move=_nearest(name, paths))
+    at = _at(line, text, phase)
+    if stopped:
+        return False, f"the engine would not start: {stopped[0]}"
+    if line.state == State.OFF:
+        return False, f"off: {line.asked}"
+    failed = [found for found in at if found.state != State.ELIGIBLE]
+    if failed:
+        return False, _why(failed[0])
+    return True, f"eligible at {len(at)} point{'s' * (len(at) > 1)} of the workload"
+
+
+def _nearest(name: str, paths: Mapping[str, PathLine]) -> str:
+    near = get_close_matches(name, paths, n=1)
+    return f"Did you mean {near[0]}?" if near else f"Known are {', '.join(paths)}"
+
+
+def _at(line: PathLine, text: str, phase: str) -> list[AtPoint]:
+    known = [str(p) for p in (Phase.PREFILL, Phase.DECODE)]
+    if phase and phase not in known:
+        raise UsageError(f"--require {text}: {phase!r} is no phase", next_move=f"Phases are {' and '.join(known)}")
+    if phase and phase not in line.by_phase:
+        raise UsageError(
+            f"--require {text}: {line.title} never runs in {phase}",
+            next_move=f"Its phases are {', '.join(line.by_phase)}",
+        )
+    return [found for found in line.at if not phase or found.point.phase == phase]
+
+
+def _why(found: AtPoint) -> str:
+    reasons = [n.text for n in found.needs if n.held == Held.NO] or [n.text for n in found.needs if n.held != Held.YES]
+    return f"{found.point.label}: {found.state.replace('_', ' ')}: {'; '.join(reasons)}"

@@ -1,0 +1,109 @@
+"""A command line and an environment -> the ``Setup`` that paths are judged by."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from m3probe.errors import UsageError
+from m3probe.hardware import Accelerator, accelerators
+from m3probe.recipe.asked import Given
+from m3probe.recipe.model_facts import Known
+from m3probe.schema.setup import Build, Setup
+
+HOME_GPU = "mi355x"
+SPEC_KEYS = {"--spec-method": "method", "--spec-model": "model", "--spec-tokens": "num_speculative_tokens"}
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The setup, its device, and what was assumed on the way."""
+
+    setup: Setup
+    gpu: Accelerator
+    assumed: tuple[str, ...]
+
+
+def make(given: Given, build: Build, known: Known, gpu: str | None, drafts: int | None) -> Made:
+    """Put the parts together.
+
+    Args:
+        gpu: an accelerator by its file name (``mi355x``); None: MI355X, told as an assumption.
+        drafts: ``--spec``; None: as the command says.
+
+    Raises:
+        UsageError: a size that is no whole number, an unknown GPU, or two numbers of drafted tokens.
+    """
+    device = _device(gpu)
+    assumed = () if gpu else (f"the GPU is an {device.name} (give --gpu)",)
+    setup = Setup(
+        build=build,
+        model=known.facts,
+        gfx=device.gfx or f"sm{device.capability[0]}{device.capability[1]}",
+        units=int(device.units.value),
+        tp=size(given.flags, "--tensor-parallel-size"),
+        pp=size(given.flags, "--pipeline-parallel-size"),
+        dp=size(given.flags, "--data-parallel-size"),
+        expert_parallel=bool(given.flags.get("--enable-expert-parallel")),
+        nodes=size(given.flags, "--nnodes"),
+        env=given.env,
+        flags=given.flags,
+        draft=_draft(given.flags, drafts),
+    )
+    return Made(setup, device, (*assumed, *known.assumed))
+
+
+def size(flags: Mapping[str, Any], name: str, default: int = 1) -> int:
+    """A positive whole number of the command line.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    said = flags.get(name)
+    if said is None:
+        return default
+    text = str(said).strip()
+    if isinstance(said, bool) or not (text.isascii() and text.isdecimal()) or not 0 < int(text) < 2**31:
+        raise UsageError(f"{name} takes a whole number from 1, got {text[:40]!r}", where="the vllm command")
+    return int(text)
+
+
+def _device(name: str | None) -> Accelerator:
+    shelf = accelerators()
+    wanted = (name or HOME_GPU).lower()
+    if wanted not in shelf:
+        near = get_close_matches(wanted, shelf, n=1)
+        raise UsageError(
+            f"--gpu {name}: no such accelerator",
+            next_move=f"Did you mean {near[0]}?" if near else f"Known are {', '.join(shelf)}",
+        )
+    return shelf[wanted]
+
+
+def _draft(flags: Mapping[str, Any], drafts: int | None) -> Mapping[str, Any] | None:
+    """The speculative config; ``--spec-*`` of 0.33 say the same key by key."""
+    said = _object(flags.get("--speculative-config"))
+    said |= {key: flags[name] for name, key in SPEC_KEYS.items() if flags.get(name) is not None}
+    in_command = said.get("num_speculative_tokens")
+    if drafts is not None and in_command is not None and str(in_command) != str(drafts):
+        raise UsageError(
+            f"--spec {drafts} contradicts num_speculative_tokens {in_command} of the command",
+            next_move="Give one of the two",
+        )
+    if drafts:
+        said = {"method": "eagle3", **said, "num_speculative_tokens": drafts}
+    if "num_speculative_tokens" in said:
+        said["num_speculative_tokens"] = size(said, "num_speculative_tokens")
+    return said or None
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            raise UsageError(f"--speculative-config is no JSON object: {error}", where="the vllm command") from error
+    return dict(value) if isinstance(value, Mapping) else {}

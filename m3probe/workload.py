@@ -1,0 +1,128 @@
+"""What a user says of a run beside its trace: sizes, the server's configuration, and what its answers were worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from m3probe.errors import UnreadableInput, UsageError
+from m3probe.model.recording import Meta, Recording
+from m3probe.recipe.asking import Server
+from m3probe.schema.gates import EvalRun, GateFacts, Score
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """Files: an evaluation, the same of a server known to be good, cosines with a float32 reference."""
+
+    evaluation: Path | None = None
+    baseline: Path | None = None
+    cosines: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A model's config.json, the parallel sizes, the server, and the quality files."""
+
+    model_config: Path | None = None
+    tp: int | None = None
+    ep: int | None = None
+    server: Server | None = None
+    quality: Quality = Quality()
+
+
+def with_workload(rec: Recording, workload: Workload) -> Recording:
+    """The recording with what the user said of it.
+
+    Raises:
+        UsageError: sizes that contradict the server's command.
+        UnreadableInput: a file cannot be read.
+    """
+    meta = replace(rec.meta, tp=workload.tp, ep=workload.ep, gates=_gate_facts(workload.quality))
+    if workload.model_config is not None:
+        from m3probe.model.model_config import load_model_config
+
+        meta = replace(meta, model=load_model_config(workload.model_config))
+    if workload.server is not None:
+        meta = _served(meta, workload.server, workload)
+    return replace(rec, meta=meta)
+
+
+def _served(meta: Meta, server: Server, workload: Workload) -> Meta:
+    """The command's sizes and model stand where the user gave none."""
+    from m3probe.recipe import setup
+    from m3probe.recipe.asking import ask_of
+
+    if server.gpu is None:
+        server = replace(server, gpu=_device(meta))
+    made, known = setup(ask_of(server))
+    for name, said, found in (("--tp", workload.tp, made.setup.tp), ("--ep", workload.ep, made.setup.ep)):
+        if said is not None and said != found:
+            raise UsageError(f"{name} {said} contradicts {found} of the server's command", next_move="Leave it out")
+    return replace(
+        meta,
+        setup=made.setup,
+        model=meta.model or known.config,
+        tp=made.setup.tp,
+        ep=made.setup.ep,
+    )
+
+
+def _device(meta: Meta) -> str | None:
+    """The trace's own device by its file name, where it is one that is known."""
+    from m3probe.hardware import accelerators, identify
+
+    if not meta.devices:
+        return None
+    it = meta.devices[0]
+    found = identify(
+        it.name, it.units, it.compute_major, it.compute_minor, it.warp_size, memory_bytes=it.memory_bytes
+    )
+    return next((name for name, device in accelerators().items() if found and device.name == found.name), None)
+
+
+def _gate_facts(quality: Quality) -> GateFacts:
+    from m3probe.readers.eval_results import read_cosines
+
+    if quality.baseline and not quality.evaluation:
+        raise UsageError("--eval-baseline without --eval", next_move="Give the evaluation that it is held against")
+    cosines = read_cosines(_bytes(quality.cosines), str(quality.cosines)) if quality.cosines else None
+    return GateFacts(run=_run(quality), cosines=cosines)
+
+
+def _run(quality: Quality) -> EvalRun | None:
+    if quality.evaluation is None:
+        return None
+    scores = _scores(quality.evaluation)
+    baseline = _scores(quality.baseline) if quality.baseline else ()
+    same = next(((s, b) for s in scores for b in baseline if (s.task, s.metric) == (b.task, b.metric)), None)
+    if baseline and same is None:
+        raise UsageError(
+            "evaluation and baseline have no task and metric in common",
+            where=str(quality.baseline),
+            next_move=f"The evaluation holds {', '.join(f'{s.task} {s.metric}' for s in scores[:3])}",
+        )
+    score, held_against = same if same else (scores[0], None)
+    return EvalRun(score=score, baseline=held_against)
+
+
+def _scores(path: Path) -> tuple[Score, ...]:
+    from m3probe.readers.eval_results import read_scores
+
+    return read_scores(_bytes(path), str(path))
+
+
+_MOST_BYTES = 64 * 2**20
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise UnreadableInput(
+            f"cannot be opened ({error.strerror})", where=str(path), next_move="Check the path and its rights"
+        ) from error
+    if len(content) > _MOST_BYTES:
+        raise UnreadableInput(f"larger than {_MOST_BYTES // 2**20} MiB, which no such file is", where=str(path))
+    return content
