@@ -74,6 +74,12 @@ def calls_of(rec: Recording, path: FastPath, names: Names, where: Places) -> lis
     return [calls for calls in found if len(calls.rows)]
 
 
+def total_of(path: FastPath, calls: Iterable[Calls], where: Places) -> Array:
+    """Executions of the path per place, int64 [places]: a fallback's calls are none, unless the path asks which ran."""
+    none = np.zeros(len(where), dtype=np.int64)
+    return sum((c.per_place for c in calls if path.executes(c.variant)), none)
+
+
 def _kernel_calls(rec: Recording, variant: Variant, names: Names, where: Places) -> Calls:
     rows, shown = names.rows(variant.anchors)
     if variant.beside and len(rows) and not len(names.rows(variant.beside)[0]):

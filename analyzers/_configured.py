@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from m3probe.analyzers._anchors import Calls
+from m3probe.analyzers._anchors import Calls, total_of
 from m3probe.analyzers._places import Cell, Places
 from m3probe.fastpaths._state import PathState, state_at
 from m3probe.model.recording import Recording
@@ -61,9 +61,8 @@ def ran(path: FastPath, calls: Sequence[Calls], where: Places, setup: Setup, tol
         told: bool [places]: runtime calls were recorded and nothing of them is hidden, so that no graph launch means
             eager.
     """
-    none = np.zeros(len(where), dtype=np.int64)
-    fast = sum((c.per_place for c in calls if c.variant.role is Role.FAST), none)
-    other = sum((c.per_place for c in calls if c.variant.role is Role.FALLBACK), none)
+    fast = total_of(path, calls, where)
+    other = sum((c.per_place for c in calls), np.zeros(len(where), dtype=np.int64)) - fast
     if path.counted_by is Anchor.GRAPH_LAUNCH:
         return Ran(fast, told & (fast == 0), {})
     return Ran(fast, other > 0, {phase: _least(path, calls, setup, phase) for phase in Phase})
@@ -103,6 +102,8 @@ def eligible(found: Sequence[Judged]) -> str:
 
 def _least(path: FastPath, calls: Sequence[Calls], setup: Setup, phase: Phase) -> int | None:
     """Calls per step that the setup expects of the fast variants that ran; None: not known."""
+    if path.chooses:
+        return None
     seen = {c.variant.name for c in calls if c.variant.role is Role.FAST and c.per_place.any()}
     variants = [v for v in path.variants if v.name in seen and v.expected]
     found = [v.expected(setup, Point(phase, 1, 1)) for v in variants if v.expected]

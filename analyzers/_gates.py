@@ -12,10 +12,12 @@ from m3probe.schema.paths import FastPath
 def gate_rows(rec: Recording) -> tuple[GateRow, ...]:
     """Every gate's verdict."""
     verdicts = judge(rec.meta.gates)
-    return tuple(GateRow(name, gates()[name].title, str(v.state), v.text) for name, v in verdicts.items())
+    return tuple(GateRow(name, gates()[name].title, v.state, v.text) for name, v in verdicts.items())
 
 
-def vouched(rec: Recording, path: FastPath) -> str:
+def vouched(rec: Recording, path: FastPath) -> GateState:
     """``holds`` when every gate of the path does, ``broken`` when one is, else ``unproven``."""
     answer = correct(path, judge(rec.meta.gates))
-    return str(GateState.UNPROVEN if answer is None else GateState.HOLDS if answer else GateState.BROKEN)
+    if answer is None:
+        return GateState.UNPROVEN
+    return GateState.HOLDS if answer else GateState.BROKEN

@@ -100,12 +100,14 @@ def name_lines(path: FastPath, variants: Sequence[Variant]) -> tuple[str, ...]:
     return tuple(said + ([f"names seen in real traces: {', '.join(real)}"] if real and source else []))
 
 
-def reasons_of(rec: Recording, path: FastPath, cells: Sequence[Cell], strangers: tuple[str, ...]) -> tuple[str, ...]:
+def reasons_of(
+    rec: Recording, path: FastPath, ran: Sequence[Calls], cells: Sequence[Cell], strangers: tuple[str, ...]
+) -> tuple[str, ...]:
     """Why phases are unproven; phases and ranks of which the same is to be said share a line. Then kernels not known."""
     said: dict[tuple[str, str, str], list[int]] = {}
     for cell in cells:
         if len(cell.ran) < len(cell.at):
-            said.setdefault(_reason(rec, path, cell), []).append(cell.file)
+            said.setdefault(_reason(rec, path, ran, cell), []).append(cell.file)
     shared: dict[tuple[str, str, tuple[int, ...]], list[str]] = {}
     for (before, where, after), files in said.items():
         shared.setdefault((before, after, tuple(files)), []).append(where)
@@ -128,7 +130,7 @@ def _places(where: list[str]) -> str:
     return f"{', '.join(place.removesuffix(' steps') for place in before)} and {last}" if before else last
 
 
-def _reason(rec: Recording, path: FastPath, cell: Cell) -> tuple[str, str, str]:
+def _reason(rec: Recording, path: FastPath, ran: Sequence[Calls], cell: Cell) -> tuple[str, str, str]:
     """(what, where, more)."""
     missing = np.setdiff1d(cell.at, cell.ran)
     without = len(missing)
@@ -141,7 +143,9 @@ def _reason(rec: Recording, path: FastPath, cell: Cell) -> tuple[str, str, str]:
     # Which batches lack the path matters where others have it; otherwise the phase says it all.
     size = _rows(rec, missing) if cell.steps and len(cell.ran) else ""
     if path.counted_by is Anchor.KERNEL:
-        return "no kernel of a known variant", where, f"{size}{hidden}"
+        instead = [c.variant.name for c in ran if not path.executes(c.variant) and c.per_place[missing].all()]
+        what = f"the fallback ran ({', '.join(instead)})" if instead else "no kernel of a known variant"
+        return what, where, f"{size}{hidden}"
     if not cell.told:
         return "no runtime call was recorded, so no graph launch could be seen", where, ""
     return "no graph launch", where, f": eager{size}{hidden}"

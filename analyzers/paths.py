@@ -6,9 +6,11 @@ verdict per (rank, phase); a step without a call makes its phase ``unproven``, a
 
 from __future__ import annotations
 
+from itertools import zip_longest
+
 import numpy as np
 
-from m3probe.analyzers._anchors import Calls, Names, calls_of, unnamed
+from m3probe.analyzers._anchors import Calls, Names, calls_of, total_of, unnamed
 from m3probe.analyzers._configured import WORST, Judged, configured, eligible, judged_cells
 from m3probe.analyzers._gates import gate_rows, vouched
 from m3probe.analyzers._places import Cell, Places, cells, places
@@ -34,8 +36,7 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
     rows, findings = [], []
     for name, path in fast_paths().items():
         calls = calls_of(rec, path, names, where)
-        total = sum((c.per_place for c in calls), np.zeros(len(where), dtype=np.int64))
-        seen = cells(rec, where, total)
+        seen = cells(rec, where, total_of(path, calls, where))
         found = judged_cells(rec, path, calls, seen, where)
         row = _row(rec, name, path, calls, seen, found, unnamed(path, names, calls), vendor, hides)
         rows.append(row)
@@ -76,10 +77,13 @@ def _rolled_up(path: FastPath, by_phase: dict[Phase, PathVerdict]) -> PathVerdic
     return min(deciding, key=WORST.index, default=PathVerdict.UNPROVEN)
 
 
-def _counts(calls: list[Calls], seen: list[Cell]) -> dict[str, int]:
+def _counts(path: FastPath, every: list[Calls], seen: list[Cell]) -> dict[str, int]:
     """Steps with and without a call, and calls; a trace without steps has no step counts."""
+    calls = [c for c in every if path.executes(c.variant)]
     found = {"calls": sum(int(c.per_place.sum()) for c in calls)}
+    instead = sum(int(c.per_place.sum()) for c in every) - found["calls"]
     outside = sum(int((c.place < 0).sum()) for c in calls)
+    found |= {"fallback_calls": instead} if instead else {}
     found |= {"calls_outside_steps": outside} if outside else {}
     if any(cell.steps for cell in seen):
         steps = sum(cell.steps for cell in seen)
@@ -110,24 +114,25 @@ def _row(
     verdict = _rolled_up(path, by_phase)
     decisive = _decisive(path, by_phase)
     ran = [c for c in calls if c.per_place.any()]
+    executing = [c for c in ran if path.executes(c.variant)]
     ordered = sorted(seen, key=lambda cell: cell.phase not in decisive)  # what decides is said first
     rests_on = [c.variant for c in ran] if ran else list(path.variants)
     return PathRow(
         id=name,
         title=path.title,
         verdict=str(verdict),
-        variant=" + ".join(c.variant.name for c in ran),
-        counts=_counts(calls, seen) | _verdict_counts(seen, judged),
+        variant=" + ".join(c.variant.name for c in executing or ran),
+        counts=_counts(path, calls, seen) | _verdict_counts(seen, judged),
         configured=configured(judged),
         eligible=eligible(judged),
-        reasons=_reasons(rec, path, ordered, judged, verdict, strangers, hides),
+        reasons=_reasons(rec, path, ran, ordered, judged, verdict, strangers, hides),
         evidence=(*evidence_lines(rec, ran, seen), *fallback_lines(path, ran, vendor), *name_lines(path, rests_on)),
         # what ran is as sure as its least sure name; that nothing ran proves something only where names were seen
-        names_from_source=(any if ran else all)(v.names_from_source for v in rests_on),
+        names_from_source=(any if ran else all)(v.names_from_source for v in rests_on or path.variants),
         by_phase={str(phase): str(v) for phase, v in by_phase.items()},
         cells=tuple(
-            _cell(rec, cell, by, ran, decides=cell.phase in decisive, tells=_tells(path) and not hides)
-            for cell, by in zip(seen, judged or [None] * len(seen), strict=True)
+            _cell(rec, cell, by, executing or ran, decides=cell.phase in decisive, tells=_tells(path) and not hides)
+            for cell, by in zip_longest(seen, judged)  # nothing was judged without a configuration
         ),
         gates=path.gates,
         correct=vouched(rec, path),
@@ -137,6 +142,7 @@ def _row(
 def _reasons(
     rec: Recording,
     path: FastPath,
+    ran: list[Calls],
     seen: list[Cell],
     judged: list[Judged],
     verdict: PathVerdict,
@@ -148,14 +154,16 @@ def _reasons(
     if judged and verdict is not PathVerdict.UNPROVEN:
         return (*said, *hides)
     without = () if judged else (NO_CONFIGURATION,)
-    return (*said, *reasons_of(rec, path, seen, strangers), *hides, *without)
+    return (*said, *reasons_of(rec, path, ran, seen, strangers), *hides, *without)
 
 
 def _verdict_counts(seen: list[Cell], judged: list[Judged]) -> dict[str, int]:
     """``{"missed": 10, ...}``: steps per verdict, and again per phase for ``executed``."""
     found: dict[str, int] = {}
     for cell, here in zip(seen, judged, strict=False):
-        words = {str(word): steps for word, steps in here.counts.items()} | {"executed": here.counts[PathVerdict.EXECUTED]}
+        words = {str(word): steps for word, steps in here.counts.items()} | {
+            "executed": here.counts[PathVerdict.EXECUTED]
+        }
         for word, steps in (*words.items(), (f"{cell.phase}.executed", words["executed"])):
             found[word] = found.get(word, 0) + steps
     return found

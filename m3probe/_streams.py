@@ -7,6 +7,8 @@ import os
 import sys
 from typing import TextIO
 
+EXIT_LOST = 3
+
 
 def prepare() -> None:
     """A terminal that cannot show a character shows ``?`` for it, not a traceback."""
@@ -47,3 +49,11 @@ def complain(sentence: str) -> None:
 def _abandon(stream: TextIO) -> None:
     """What is still buffered goes nowhere: Python would try it again at its end, and exit with 120."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def finish(status: int, text: str = "") -> int:
+    """Write the result to stdout; the exit status, which says that it is lost unless it says something worse."""
+    lost = put(sys.stdout, text)
+    if lost:
+        complain(f"stdout: {lost}.")
+    return status or (EXIT_LOST if lost else 0)

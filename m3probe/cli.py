@@ -6,11 +6,11 @@ import argparse
 import os
 import stat
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from m3probe import __version__, _streams
+from m3probe import _streams
+from m3probe._arguments import Verb, parser_of, split
 from m3probe.errors import M3ProbeError, UsageError
 
 if TYPE_CHECKING:
@@ -19,23 +19,10 @@ if TYPE_CHECKING:
     from m3probe.recipe.asking import Server
     from m3probe.workload import Workload
 
-EXIT_USAGE = 2
-EXIT_LOST = 3
 EXIT_FAULT = 70
 EXIT_INTERRUPTED = 130
-MOST_RANKS = 4096
-MOST_TOKENS = 2**30
 
 _OF_A_SERVER = ("service", "vllm", "vllm_path", "env_file", "gpu", "tuned_table")
-_EXITS = """exit status:
-  0  inspect, analyze, recipe: read (findings never change it); assert: every rule holds
-  1  assert: a rule failed; recipe: a required path is not eligible
-  2  usage, or contradictory or unknown names in a rules file; --junit cannot be written
-  3  an input is missing, unreadable, or not what it should be; or stdout cannot be written
-  4  assert: evidence missing or untrusted for some rule
- 70  a fault of m3probe itself: one sentence, and where the traceback was written
-130  interrupted (Ctrl-C)
-"""
 
 
 def main() -> int:
@@ -44,10 +31,10 @@ def main() -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _streams.prepare()
     try:
-        words, command = _split(sys.argv[1:])
-        args = _parser().parse_args(words)
+        words, command = split(sys.argv[1:])
+        args = parser_of(VERBS).parse_args(words)
         args.command = command
-        verb: Callable[[argparse.Namespace], int] = args.verb
+        verb: Verb = args.verb
         _installed()
         return verb(args)
     except M3ProbeError as error:
@@ -57,137 +44,6 @@ def main() -> int:
         return EXIT_INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user
         return _fault(error)
-
-
-def _split(words: list[str]) -> tuple[list[str], list[str]]:
-    """``recipe ... -- vllm serve ...``: what follows the first ``--`` is another program's command line."""
-    if words[:1] != ["recipe"] or "--" not in words:
-        return words, []
-    at = words.index("--")
-    return words[:at], words[at + 1 :]
-
-
-class _Parser(argparse.ArgumentParser):
-    """Its words are escaped like all foreign text, and reach whatever stdout and stderr are."""
-
-    def error(self, message: str) -> NoReturn:
-        from m3probe.present.escape import safe
-
-        _streams.put(sys.stderr, f"{self.format_usage()}{self.prog}: error: {safe(message)}\n")
-        raise SystemExit(EXIT_USAGE)
-
-    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        _streams.put(sys.stderr, message or "")
-        raise SystemExit(_flushed(status))
-
-
-def _parser() -> _Parser:
-    parser = _Parser(
-        prog="m3probe",
-        description="Evidence about where a vLLM server's time goes, and whether its fast paths ran.",
-        epilog=_EXITS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action="version", version=f"m3probe {__version__}")
-    verbs = parser.add_subparsers(required=True)
-    _add(
-        verbs, "analyze", "answer the five questions from a trace and name the next bottleneck", analyze, workload=True
-    )
-    _add(verbs, "inspect", "say what is in a file and whether it can be trusted", inspect)
-    check = _add(verbs, "assert", "check rules against a trace (for CI)", assert_, workload=True, rules=True)
-    check.add_argument("--junit", type=_path, metavar="FILE", help="also write a JUnit XML report")
-    _add_recipe(verbs)
-    return parser
-
-
-def _add(
-    verbs: argparse._SubParsersAction[_Parser],
-    name: str,
-    words: str,
-    verb: Callable[[argparse.Namespace], int],
-    *,
-    workload: bool = False,
-    rules: bool = False,
-) -> _Parser:
-    parser = verbs.add_parser(name, help=words, description=words[:1].upper() + words[1:] + ".")
-    parser.set_defaults(verb=verb)
-    if rules:
-        parser.add_argument("rules", type=_path, metavar="RULES", help="rules file (TOML, see docs/assert.md)")
-    parser.add_argument("paths", type=_path, nargs="+", metavar="PATH", help="trace file, or folder of rank files")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
-    parser.add_argument("--no-progress", action="store_true", help="no progress on stderr")
-    if workload:
-        parser.add_argument("--model-config", type=_path, metavar="FILE", help="the served model's config.json")
-        parser.add_argument("--tp", type=_size, metavar="N", help="tensor parallel size of the run")
-        parser.add_argument("--ep", type=_size, metavar="N", help="expert parallel size of the run")
-        _add_known(parser)
-    return parser
-
-
-def _add_known(parser: _Parser) -> None:
-    """What makes more than ``executed`` of a trace: the configuration it ran with, and what its answers were worth."""
-    known = parser.add_argument_group("the server's configuration and the quality of its answers")
-    known.add_argument("--recipe", type=_path, metavar="FILE", help="script, compose or Kubernetes file that started it")
-    _add_setup(known)
-    known.add_argument("--eval", type=_path, metavar="FILE", help="evaluation results (lm-eval, or vLLM's GSM8K JSON)")
-    known.add_argument("--eval-baseline", type=_path, metavar="FILE", help="the same of a server that is known good")
-    known.add_argument("--cosine", type=_path, metavar="FILE", help="cosines with a float32 reference, {name: value}")
-
-
-def _add_recipe(verbs: argparse._SubParsersAction[_Parser]) -> None:
-    words = "say what a server's command line allows, before anything runs"
-    parser = verbs.add_parser(
-        "recipe",
-        help=words,
-        description=words[:1].upper() + words[1:] + ".",
-        usage="m3probe recipe [options] (FILE | -- vllm serve MODEL ...)",
-    )
-    parser.set_defaults(verb=recipe)
-    parser.add_argument("file", type=_path, nargs="?", metavar="FILE", help="script, compose or Kubernetes file with the command")
-    _add_setup(parser)
-    parser.add_argument("--model-config", type=_path, metavar="FILE", help="the served model's config.json")
-    parser.add_argument("--concurrency", type=_count, metavar="N", help="requests that decode together")
-    parser.add_argument("--isl", type=_count, metavar="N", help="tokens of a prompt")
-    parser.add_argument("--osl", type=_count, metavar="N", help="tokens of an answer")
-    parser.add_argument("--spec", type=_count, metavar="K", help="drafted tokens, when the command does not say")
-    parser.add_argument(
-        "--require", action="append", default=[], metavar="PATH[:PHASE]", help="exit 1 unless this path is eligible"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
-
-
-def _add_setup(parser: argparse._ActionsContainer) -> None:
-    """What a command line alone does not say of a server."""
-    parser.add_argument("--service", metavar="NAME", help="which of several commands in FILE (its name, or its number)")
-    build = parser.add_mutually_exclusive_group()
-    build.add_argument("--vllm", metavar="VERSION", help="judge by the bundled rules of this release")
-    build.add_argument("--vllm-path", type=_path, metavar="DIR", help="judge by the rules in this vLLM's source")
-    parser.add_argument("--env-file", type=_path, metavar="FILE", help="environment of the server")
-    parser.add_argument("--gpu", metavar="NAME", help="accelerator, such as mi355x (the default) or mi300x")
-    parser.add_argument(
-        "--tuned-table", type=_path, action="append", default=[], metavar="PATH", help="tuned CSV, or a folder of them"
-    )
-
-
-def _path(text: str) -> Path:
-    if not text:
-        raise argparse.ArgumentTypeError("an empty path names nothing")  # Path("") would be the current folder
-    return Path(text)
-
-
-def _size(text: str) -> int:
-    return _whole(text, MOST_RANKS)
-
-
-def _count(text: str) -> int:
-    return _whole(text, MOST_TOKENS)
-
-
-def _whole(text: str, most: int) -> int:
-    # ASCII: int() reads the digits of every script
-    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(most)) and 1 <= int(text) <= most):
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no whole number from 1 to {most:,}")
-    return int(text)
 
 
 # --- verbs -----------------------------------------------------------------------------------------------
@@ -267,6 +123,9 @@ def recipe(args: argparse.Namespace) -> int:
 
     plain = wants_ascii(getattr(sys.stdout, "encoding", None))
     return _said(recipe_text(report, _width(), _color(), ascii_only=plain), int(failed))
+
+
+VERBS: dict[str, Verb] = {"analyze": analyze, "inspect": inspect, "assert": assert_, "recipe": recipe}
 
 
 # --- the JUnit file ------------------------------------------------------------------------------------------
@@ -359,14 +218,7 @@ def _server(args: argparse.Namespace, file: Path | None) -> Server:
 
 def _said(text: str, status: int = 0) -> int:
     """Print the result. ``status`` is settled before: no closed pipe turns a failed rule into a pass."""
-    return _flushed(status, f"{text}\n")
-
-
-def _flushed(status: int, text: str = "") -> int:
-    lost = _streams.put(sys.stdout, text)
-    if lost:
-        _streams.complain(f"stdout: {lost}.")
-    return status or (EXIT_LOST if lost else 0)
+    return _streams.finish(status, f"{text}\n")
 
 
 def _width() -> int:

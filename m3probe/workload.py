@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from m3probe.errors import UnreadableInput, UsageError
 from m3probe.model.recording import Meta, Recording
-from m3probe.recipe.asking import Server
 from m3probe.schema.gates import EvalRun, GateFacts, Score
+
+if TYPE_CHECKING:
+    from m3probe.recipe.asking import Server
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +78,7 @@ def _device(meta: Meta) -> str | None:
     if not meta.devices:
         return None
     it = meta.devices[0]
-    found = identify(
-        it.name, it.units, it.compute_major, it.compute_minor, it.warp_size, memory_bytes=it.memory_bytes
-    )
+    found = identify(it.name, it.units, it.compute_major, it.compute_minor, it.warp_size, memory_bytes=it.memory_bytes)
     return next((name for name, device in accelerators().items() if found and device.name == found.name), None)
 
 
@@ -102,7 +103,7 @@ def _run(quality: Quality) -> EvalRun | None:
             where=str(quality.baseline),
             next_move=f"The evaluation holds {', '.join(f'{s.task} {s.metric}' for s in scores[:3])}",
         )
-    score, held_against = same if same else (scores[0], None)
+    score, held_against = same or (scores[0], None)
     return EvalRun(score=score, baseline=held_against)
 
 

@@ -168,7 +168,7 @@ _AITER_MXFP8 = {
     "activation_checked": True,
 }
 _FSE_SAYS = "shared-expert FSE quantization compatibility is not implemented for {cls}"
-_FSE_0_32 = ["DeepseekV4FP8Config", "QuarkConfig", "Fp8Config"]
+_FSE_0_32 = ["DeepseekV4FP8Config", "Fp8Config", "QuarkConfig"]
 _ROUTER_0_32 = [[3072, 256], [4096, 8], [4096, 192], [6144, 128], [6144, 256]]
 _MONO_SAYS = [  # DecodeConfig.refusal_reasons, amd/specialized_decode/runtime/spec.py, in its order
     "requires tensor parallel size 4",
@@ -284,7 +284,12 @@ GEMM: dict[str, dict[str, Any]] = {
             "mxfp4": _MXFP4_NAMES | {"aiter": [*_MXFP4_0_32, "AITER_TRITON_MXFP4_MXFP4"]},
         },
         "mxfp8_moe_aiter": _AITER_MXFP8 | {"gate_mode": True},
-        "fse": {"check": True, "accepts": [*_FSE_0_32, "ModelOptMxFp8Config"], "refusal": _FSE_SAYS, "no_ep": True},
+        "fse": {
+            "check": True,
+            "accepts": sorted([*_FSE_0_32, "DeepseekV41FP8Config", "ModelOptMxFp8Config"]),
+            "refusal": _FSE_SAYS,
+            "no_ep": True,
+        },
         "monokernel": _MONO,
     },
 }

@@ -22,7 +22,9 @@ UNCAST = "VLLM_ROCM_QUICK_REDUCE_CAST_BF16_TO_FP16=0"
 FSE = "VLLM_ROCM_USE_AITER_FUSION_SHARED_EXPERTS=1"
 
 
-def judged(version: str | None, words: str = "", env: str = "", *, model: str = MXFP8, tp: int = 4, **ask: Any) -> RecipeReport:
+def judged(
+    version: str | None, words: str = "", env: str = "", *, model: str = MXFP8, tp: int = 4, **ask: Any
+) -> RecipeReport:
     """The report of ``ENV vllm serve MODEL --tensor-parallel-size TP BASE WORDS`` on one release."""
     build = (bundled(version) if version else Build()) or Build()
     command = shlex.split(f"{env} vllm serve {model} --tensor-parallel-size {tp} {BASE} {words}")

@@ -13,6 +13,7 @@ from m3probe.model.report import (
     Costs,
     CoverageRow,
     FamilyRow,
+    GateRow,
     ModelMatch,
     NextBottleneck,
     PathRow,
@@ -33,6 +34,7 @@ from m3probe.model.report import (
     TrustRow,
     TrustSection,
 )
+from m3probe.schema.gates import GateState
 
 LONG_NAME = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::BFloat16>, std::array<char*, 3ul>>"
 
@@ -155,8 +157,9 @@ def paths() -> PathsSection:
             row("unexpected"),
             row("unproven", names_from_source=True),
             row("off", configured="no"),
-            row("refused_at_start"),
-        )
+            row("refused_at_start", gates=("block_equal",), correct=GateState.BROKEN),
+        ),
+        (GateRow("block_equal", "KV block = sparse block = 128", GateState.BROKEN, "KV block 16, sparse block 128"),),
     )
 
 

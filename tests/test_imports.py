@@ -44,7 +44,7 @@ def row(rooms: str = "", at_import: str = "", inside: str = "") -> Row:
 
 EVERYTHING = (
     "analyzers attach collectors errors fastpaths gates hardware kernels model pipeline plugs present readers recipe "
-    "registry rules schema sources tui vllm_source workload _streams"
+    "registry rules schema sources tui vllm_source workload _arguments _streams"
 )
 # The row of a room is its folder's name; a module of m3probe/ itself has its own. `errors` and the version are for all.
 TABLE = {
@@ -71,9 +71,10 @@ TABLE = {
     "workload": row("schema model hardware readers recipe"),
     "pipeline": row(EVERYTHING, "", "numpy"),
     "vllm_source": row("schema"),
-    "recipe": row("schema model fastpaths gates kernels hardware readers registry vllm_source", "", "yaml numpy"),
+    "recipe": row("schema model fastpaths gates kernels hardware readers registry vllm_source", "yaml", "numpy"),
     "pytest_plugin": row(EVERYTHING, "pytest"),
     "cli": row(EVERYTHING, "", "rich msgspec"),
+    "_arguments": row("present _streams"),
     "__main__": row("cli"),
 }
 

@@ -22,7 +22,12 @@ FP8_INDEX = """--attention-config '{"indexer_kv_dtype": "fp8"}'"""
 def run(*words: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "import sys; from m3probe.cli import main; sys.exit(main())", *map(str, words)]
     return subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=ROOT.anchor, env={**os.environ, "COLUMNS": "120", **env}
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT.anchor,
+        env={**os.environ, "COLUMNS": "120", **env},
     )
 
 
@@ -68,7 +73,9 @@ def test_the_codec_threshold_never_matters_with_the_built_in_table() -> None:
     threshold = "VLLM_ROCM_QUICK_REDUCE_QUANTIZATION_MIN_SIZE_KB=256"
     told = [w.text for w in judged("0.33.0", env=f"{INT4} {threshold}").warnings]
     # cast is on by default: the FP16 column of TP4 INT4, 2 MiB, against 256 KiB
-    assert any("QUANTIZATION_MIN_SIZE_KB=256 (262,144 B) never matters" in text and "2,097,152 B" in text for text in told)
+    assert any(
+        "QUANTIZATION_MIN_SIZE_KB=256 (262,144 B) never matters" in text and "2,097,152 B" in text for text in told
+    )
     zero = judged("0.33.0", env=f"{INT4} {threshold} VLLM_ROCM_QUICK_REDUCE_MIN_SIZE_BYTES_MB=0")
     assert not any("never matters" in w.text for w in zero.warnings)
 
@@ -76,7 +83,10 @@ def test_the_codec_threshold_never_matters_with_the_built_in_table() -> None:
 def test_the_map_of_the_gated_recipe_has_its_dead_zone() -> None:
     """AITER's all-reduce takes up to 64 MiB = 5,461 rows; without it 8 MiB (682 rows) is the end, and RCCL takes 683 to 1,365."""
     with_aiter = judged("0.33.0", env=f"{GATED} {INT4} {UNCAST}", concurrency=128)
-    assert [(r.first, r.last, r.backend) for r in with_aiter.all_reduce][:2] == [(1, 1365, "aiter_custom"), (1366, 174762, "quick_reduce")]
+    assert [(r.first, r.last, r.backend) for r in with_aiter.all_reduce][:2] == [
+        (1, 1365, "aiter_custom"),
+        (1366, 174762, "quick_reduce"),
+    ]
     assert "decode, 128 requests" in with_aiter.all_reduce[0].points
     without = judged("0.33.0", env=f"{INT4} {UNCAST}", concurrency=128)
     assert [(r.first, r.last, r.backend) for r in without.all_reduce][:3] == [
@@ -249,7 +259,11 @@ def test_nothing_is_eligible_on_an_engine_that_does_not_start() -> None:
         (("--vllm-path", "/nowhere", "--", "vllm", "serve", MXFP8), 3, "/nowhere"),
         (("--model-config", "missing.json", "--", "vllm", "serve", MXFP8), 3, "missing.json"),
         (("--gpu", "mi355", "--", "vllm", "serve", MXFP8), 2, "Did you mean mi355x?"),
-        (("--spec", "2", "--", "vllm", "serve", MXFP8, "--speculative-config", '{"num_speculative_tokens": 3}'), 2, "contradicts"),
+        (
+            ("--spec", "2", "--", "vllm", "serve", MXFP8, "--speculative-config", '{"num_speculative_tokens": 3}'),
+            2,
+            "contradicts",
+        ),
         (("--", "vllm", "serve", MXFP8, "--tensor-parallel-size", "four"), 2, "--tensor-parallel-size"),
         (("--", "vllm", "serve", MXFP8, "--speculative-config", "{"), 2, "--speculative-config"),
         (("--concurrency", "0", "--", "vllm", "serve", MXFP8), 2, "no whole number"),
@@ -272,7 +286,13 @@ def test_hostile_words_reach_no_terminal() -> None:
 
 def test_another_model_is_judged_where_rules_are_generic(tmp_path: Path) -> None:
     config = {"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32}
-    config |= {"num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256, "max_position_embeddings": 8192, "torch_dtype": "bfloat16"}
+    config |= {
+        "num_key_value_heads": 8,
+        "intermediate_size": 14336,
+        "vocab_size": 128256,
+        "max_position_embeddings": 8192,
+        "torch_dtype": "bfloat16",
+    }
     (tmp_path / "config.json").write_text(json.dumps(config))
     report = judged("0.33.0", env=INT4, model=str(tmp_path), concurrency=128)
     # 128 x 4,096 x 2 B = 1 MiB
@@ -282,8 +302,12 @@ def test_another_model_is_judged_where_rules_are_generic(tmp_path: Path) -> None
 
 
 def test_a_model_whose_shapes_cannot_be_predicted_says_so(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "deepseek_v3", "hidden_size": 7168, "torch_dtype": "bfloat16"}))
-    report = judged("0.33.0", env=INT4, model="deepseek-ai/DeepSeek-V3", model_config=tmp_path / "config.json", concurrency=128)
+    (tmp_path / "config.json").write_text(
+        json.dumps({"model_type": "deepseek_v3", "hidden_size": 7168, "torch_dtype": "bfloat16"})
+    )
+    report = judged(
+        "0.33.0", env=INT4, model="deepseek-ai/DeepSeek-V3", model_config=tmp_path / "config.json", concurrency=128
+    )
     assert report.shapes == ()
     assert any("deepseek_v3: no shapes can be predicted" in text for text in report.assumed)
     assert "1,835,008 B < 2,097,152 B" in reasons(at(report.path("quick_reduce"), "decode"))
@@ -296,7 +320,9 @@ def test_a_draft_number_stands_once() -> None:
 
 def test_the_text_answers_at_80_and_120_columns_and_in_ascii() -> None:
     for width in (80, 120):
-        found = run("recipe", "--vllm", "0.33.0", "--concurrency", "128", RECIPES / "m3-mxfp8-gated.sh", COLUMNS=str(width))
+        found = run(
+            "recipe", "--vllm", "0.33.0", "--concurrency", "128", RECIPES / "m3-mxfp8-gated.sh", COLUMNS=str(width)
+        )
         assert max(len(line) for line in found.stdout.splitlines()) <= width
         assert "1,572,864 B < 16,777,216 B" in " ".join(found.stdout.split())
     plain = run("recipe", "--vllm", "0.33.0", RECIPES / "m3-mxfp8-gated.sh", PYTHONIOENCODING="ascii", PYTHONUTF8="0")

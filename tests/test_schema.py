@@ -22,6 +22,7 @@ from m3probe.model import findings as findings_module
 from m3probe.model import report as report_module
 from m3probe.present.json import report_json
 from m3probe.schema import verdicts
+from m3probe.schema.gates import GateState
 
 TRACES = (
     "h200-m3/h200-m3-tp4rank-graph.pt.trace.json.gz",
@@ -37,6 +38,7 @@ WORDS: dict[str, type[StrEnum]] = {
     "path_verdict": verdicts.PathVerdict,
     "evidence": verdicts.Evidence,
     "outcome": verdicts.Outcome,
+    "gate_state": GateState,
 }
 # Their fields are keys of the document itself, not of a row in it.
 SPREAD = (

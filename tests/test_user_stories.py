@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from m3_setups import decode, setup
-from recipes import AITER, FSE, GATED, INT4, MXFP4, UNCAST, at, judged, reasons, segments
+from recipes import AITER, FSE, GATED, INT4, MXFP4, at, judged, reasons, segments
 from test_configured import GLUON, SMALL, TABLE, TRITON, made, row, small
 
 from m3probe.fastpaths import fast_paths
@@ -20,6 +20,7 @@ from m3probe.schema.gates import Arrivals, EvalRun, GateFacts, GateState, Groupe
 from m3probe.schema.setup import Held, Point, State
 from m3probe.schema.verdicts import Phase
 
+BOTH = {"VLLM_ROCM_USE_AITER": "1", "VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT": "1"}
 FLAT = """--hf-overrides '{"use_index_cache": true, "index_topk_freq": 4}'"""
 NESTED = """--hf-overrides '{"text_config": {"use_index_cache": true, "index_topk_freq": 4}}'"""
 REFUSAL = "shared-expert FSE quantization compatibility is not implemented for ModelOptMxFp8Config"
@@ -126,7 +127,9 @@ def test_10_aiter_on_does_not_choose_aiters_attention() -> None:
     """vLLM issue 46596: ROCM_ATTN stands before ROCM_AITER_FA in every release read."""
     told = [w for w in judged("0.33.0", env=AITER).warnings if w.kind == "not_implied"]
     assert told and "ROCM_ATTN" in told[0].text
-    assert not [w for w in judged("0.33.0", "--attention-backend TRITON_ATTN", AITER).warnings if w.kind == "not_implied"]
+    assert not [
+        w for w in judged("0.33.0", "--attention-backend TRITON_ATTN", AITER).warnings if w.kind == "not_implied"
+    ]
 
 
 @pytest.mark.parametrize(("version", "state"), [("0.25.1", "refused"), ("0.32.0", "eligible"), ("0.33.0", "eligible")])
@@ -172,7 +175,7 @@ def test_15_a_missing_layout_variable_kept_the_kernels_away() -> None:
 
 def test_16_a_layout_that_ran_fast_and_answered_nonsense(tmp_path: Path) -> None:
     """vLLM PR 54717: executed is not correct; an evaluation near zero breaks the path's gate."""
-    rec = made(tmp_path, [[GLUON, TABLE, GLUON]], small(env={"VLLM_ROCM_USE_AITER": "1", "VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT": "1"}))
+    rec = made(tmp_path, [[GLUON, TABLE, GLUON]], small(env=BOTH))
     facts = GateFacts(run=EvalRun(score=Score("gsm8k", "exact_match", 0.0008, n=1319)))
     found = row(replace(rec, meta=replace(rec.meta, gates=facts)), "aiter_sparse_pa")
     assert (found.verdict, found.correct) == ("executed", "broken")
@@ -196,13 +199,13 @@ def test_18_a_script_that_set_a_flag_for_weeks_while_a_check_left_it_inert() -> 
 
 def test_21_a_line_that_says_using_is_no_execution(tmp_path: Path) -> None:
     """vLLM PR 25709: a configured path without a kernel is unproven, whatever a log says."""
-    found = row(made(tmp_path, [["gemm"]], small(env={"VLLM_ROCM_USE_AITER": "1", "VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT": "1"})), "aiter_sparse_pa")
+    found = row(made(tmp_path, [["gemm"]], small(env=BOTH)), "aiter_sparse_pa")
     assert (found.configured, found.eligible, found.verdict) == ("yes", "yes", "unproven")
 
 
 def test_22_attention_fell_back_without_a_word(tmp_path: Path) -> None:
     """xformers issue 1401: the fallback's kernel is named, with the step count."""
-    found = row(made(tmp_path, [[TRITON, TRITON]] * 4, small(env={"VLLM_ROCM_USE_AITER": "1", "VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT": "1"})), "aiter_sparse_pa")
+    found = row(made(tmp_path, [[TRITON, TRITON]] * 4, small(env=BOTH)), "aiter_sparse_pa")
     assert (found.verdict, found.variant, found.counts["missed"]) == ("missed", "Triton", 4)
 
 
@@ -216,7 +219,7 @@ def test_23_engaged_or_not_engaged_is_said_for_every_path(tmp_path: Path) -> Non
 def test_24_true_for_plain_decode_and_silent_on_the_speculative_shape() -> None:
     """vLLM issue 53943: a batch that is not uniform sends its verification rows to the prefill side."""
     draft = {"method": "eagle3", "num_speculative_tokens": 3}
-    given = setup(env={"VLLM_ROCM_USE_AITER": "1", "VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT": "1"}, draft=draft)
+    given = setup(env=BOTH, draft=draft)
     plain, spec = fast_paths()["aiter_sparse_pa"], fast_paths()["spec_sparse_pa"]
     uneven = Point(Phase.DECODE, 13, 4)
     assert state_at(plain, given, uneven).state is State.ELIGIBLE
@@ -236,14 +239,16 @@ def test_25_a_healthy_engine_with_stranded_requests() -> None:
 
 def test_26_a_group_kept_on_a_path_meant_for_other_heads() -> None:
     """vLLM PR 56996: layers with different query heads shared one builder."""
-    group = tuple(GroupedLayer(f"layers.{i}", "TRITON_ATTN", "full", heads, draft=False) for i, heads in enumerate((16, 64)))
+    group = tuple(
+        GroupedLayer(f"layers.{i}", "TRITON_ATTN", "full", heads, draft=False) for i, heads in enumerate((16, 64))
+    )
     found = judge(GateFacts(groups=(group,)))["attn_group_key"]
     assert found.state is GateState.BROKEN
 
 
 def test_27_invocations_counted_64_with_the_path_on_and_0_off(tmp_path: Path) -> None:
     """ROCm/vllm PR 1087: the good practice. Calls are counted by the anchor."""
-    given = small(env={"VLLM_ROCM_USE_AITER": "1", "VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT": "1"})
+    given = small(env=BOTH)
     on = row(made(tmp_path, [[TABLE, *[GLUON] * 2]] * 32, given), "aiter_sparse_pa")
     assert on.counts["calls"] == 64
     off = row(made(tmp_path, [["gemm"]] * 32, small()), "aiter_sparse_pa")

@@ -5,6 +5,7 @@ The mini trees repeat a few guards of vLLM (Apache-2.0) with other numbers in th
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import sys
@@ -18,6 +19,7 @@ from m3probe.errors import UnreadableInput, UsageError
 from m3probe.schema.rules import RULES
 from m3probe.schema.setup import Build, Rule, RuleStatus
 from m3probe.vllm_source import bundled, bundled_versions, read_build, read_tree, summary
+from m3probe.vllm_source.look import Moved, bindings, evaluate, integer, members, text, texts
 from m3probe.vllm_source.tree import release_of
 
 QUICK = "vllm/distributed/device_communicators/quick_all_reduce.py"
@@ -145,9 +147,9 @@ class ParallelConfig:
 def make(root: Path, files: dict[str, str], version: str | None = None) -> Path:
     """A tree that vLLM is found in, with these files."""
     stated = {"vllm/_version.py": f"__version__ = version = '{version}'\n"} if version else {}
-    for name, text in ({"vllm/__init__.py": "", "vllm/envs.py": ENVS_TEXT} | stated | files).items():
+    for name, held in ({"vllm/__init__.py": "", "vllm/envs.py": ENVS_TEXT} | stated | files).items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text, "utf-8")
+        (root / name).write_text(held, "utf-8")
     return root
 
 
@@ -240,7 +242,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "does not parse": lambda path: path.write_text("def f(:\n"),
     "null byte": lambda path: path.write_bytes(b"x = 1\0"),
     "brackets": lambda path: path.write_text("x = " + "(" * 100_000),
-    "larger than 8,000,000 B": lambda path: path.write_bytes(b"#" * 10_000_000),
+    "larger than 2,000,000 B": lambda path: path.write_bytes(b"#" * 10_000_000),
     "no such file": lambda _path: None,
     "a loop of links": _link,
     "a folder": lambda path: path.mkdir(),
@@ -277,6 +279,29 @@ def test_nothing_is_absent_in_a_tree_that_holds_nothing(tmp_path: Path, text: st
     build = read_tree(make(tmp_path, dict.fromkeys(names, text)))
     assert {build.rule(name).status for name in RULES} == {RuleStatus.MOVED}
     assert all("\n" not in build.rule(name).where and len(build.rule(name).where) <= 200 for name in RULES)
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["UNBOUND", "[UNBOUND]", "f()", "1 if x else 2", "{**a}", "-'a'", "2 ** 9", "[*a]", "True + 1", "x[0]"],
+)
+def test_what_is_no_constant_is_no_value(source: str) -> None:
+    node = ast.parse(source, mode="eval").body
+    for read in (text, texts, integer):
+        with pytest.raises(Moved):
+            read(node)
+
+
+def test_constants_are_followed_through_names_and_arithmetic() -> None:
+    names = bindings(ast.parse("KB = 1 << 10\nMB = KB * 1024\nARCHS = frozenset({'a', 'b'})\nA = A"))
+    assert integer(ast.parse("2 * (MB - KB) // 4", mode="eval").body, names) == 523_776
+    assert texts(ast.parse("tuple(ARCHS)", mode="eval").body, names) == ["a", "b"]
+    assert members(evaluate(ast.parse("[E.X, E.Y]", mode="eval").body), "E") == ["X", "Y"]
+    for strange in ("[E.X, 'Y']", "[F.X]", "[]"):
+        with pytest.raises(Moved):
+            members(evaluate(ast.parse(strange, mode="eval").body), "E")
+    with pytest.raises(Moved):
+        integer(ast.parse("A", mode="eval").body, names)
 
 
 # --- which build is meant ----------------------------------------------------------------------------------------

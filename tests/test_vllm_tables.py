@@ -335,6 +335,6 @@ def test_the_document_holds_the_generated_table_and_every_guard() -> None:
 
 def test_long_values_are_cut_and_counted_in_the_document_alone() -> None:
     assert short([1, 2, 3]) == "[1, 2, 3]"
-    assert short(["a"] * 8) == "[a, a, a, a, a, a, ... 8 in all]"
+    assert short(["a"] * 9) == "[a, a, a, a, a, a, a, a, ... 9 in all]"
     assert short({"a": None, "b": [True]}) == "{a: null, b: [true]}"
-    assert short({str(n): n for n in range(12)}) == "{0, 1, 2, 3, 4, 5, ... 12 in all}"
+    assert short({str(n): n for n in range(12)}) == "{0, 1, 2, 3, 4, 5, 6, 7, ... 12 in all}"

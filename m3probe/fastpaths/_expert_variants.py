@@ -4,21 +4,48 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from m3probe.schema.paths import Need, Role, Variant
+from m3probe.fastpaths._expert_pick import pick
+from m3probe.fastpaths._experts import EMULATION, asks_monokernel
+from m3probe.fastpaths._experts_mxfp4 import MXFP4_AITER, MXFP4_UNFUSED
+from m3probe.fastpaths._experts_mxfp8 import MXFP8_AITER, MXFP8_NATIVE
+from m3probe.schema.paths import Expected, Need, Role, Variant
 from m3probe.schema.setup import Point, Setup
+from m3probe.schema.verdicts import Phase
 
 TWO_GEMMS = "2 x moe_layers (gate and up, then down)"
 
 
-def two_gemms(setup: Setup, _point: Point) -> int | None:
-    """Launches of one step, whatever its rows."""
-    layers = setup.model.moe_layers
-    return None if layers is None else 2 * layers
+def two_gemms(*members: str) -> Expected:
+    """Launches of one step, whatever its rows, where the setup leads to one of these backends; 0 where to another.
+
+    Not told (None) for decode steps that the monokernel may take whole.
+    """
+
+    def expected(setup: Setup, point: Point) -> int | None:
+        layers, member = setup.model.moe_layers, pick(setup).member
+        whole = asks_monokernel(setup) and point.phase is Phase.DECODE
+        if layers is None or member is None or whole:
+            return None
+        return 2 * layers if member in members else 0
+
+    return expected
+
+
+def mono_calls(setup: Setup, point: Point) -> int | None:
+    """One per expert layer in decode steps of a server that asks for it."""
+    asks = asks_monokernel(setup) and point.phase is Phase.DECODE
+    return one_per_layer(setup, point) if asks else 0
 
 
 def one_per_layer(setup: Setup, _point: Point) -> int | None:
     """Launches of one step of something that each expert layer does once."""
     return setup.model.moe_layers
+
+
+def router_calls(setup: Setup, point: Point) -> int | None:
+    """The same, not told for decode steps that the monokernel may take, router and all."""
+    whole = asks_monokernel(setup) and point.phase is Phase.DECODE
+    return None if whole else setup.model.moe_layers
 
 
 _FP8_GLOBS = ("*flydsl_moe[12]*_afp8_wfp8*", "*flydsl_moe[12]_mxfp8*")
@@ -33,7 +60,7 @@ FLYDSL = Variant(
     vendor="amd",
     needs=(_GFX950, Need("AITER 0.1.14 or newer for MXFP8")),
     calls_per_step=TWO_GEMMS,
-    expected=two_gemms,
+    expected=two_gemms(MXFP8_AITER, MXFP4_AITER),
     names_from_source=True,
     source="vLLM PR 46184 and 46419; AITER tuned-fmoe tables (flydsl_moe1_afp8_wfp8_bf16_t..., flydsl_mxmoe_g1_a4w4_...)",
     vllm="0.25 to 0.33",
@@ -50,7 +77,6 @@ CK = Variant(
     vendor="amd",
     needs=(Need("VLLM_ROCM_USE_AITER=1"),),
     calls_per_step=TWO_GEMMS,
-    expected=two_gemms,
     names_from_source=True,
     source="SemiAnalysisAI/InferenceX PR 1005 (kernel_moe_mxgemm_2lds on MI355X); AITER source",
 )
@@ -61,7 +87,6 @@ ASM = Variant(
     vendor="amd",
     needs=(Need("VLLM_ROCM_USE_AITER=1"),),
     calls_per_step="moe_layers (one launch holds both GEMMs)",
-    expected=one_per_layer,
     names_from_source=True,
     source="SemiAnalysisAI/InferenceX PR 863 (fmoe_bf16_blockscaleFp8_g1u1_vs_silu); AITER source",
 )
@@ -72,7 +97,7 @@ MONO = Variant(
     vendor="amd",
     needs=(Need("--monokernel; not with index reuse"),),
     calls_per_step="moe_layers (router, experts, shared expert and combine in one)",
-    expected=one_per_layer,
+    expected=mono_calls,
     names_from_source=True,
     source="amd/specialized_decode at 0.33 (mono/ffn.py:kernel_name: minimax_m3_mono_ffn_s{rows}_tp{tp})",
     vllm="0.33",
@@ -84,7 +109,7 @@ NATIVE_MXFP8 = Variant(
     also=("_swiglu_oai_quant_kernel*",),
     needs=(Need("gfx950 (dot_scaled)"),),
     calls_per_step=TWO_GEMMS,
-    expected=two_gemms,
+    expected=two_gemms(*MXFP8_NATIVE),
     names_from_source=True,
     source="vLLM PR 46117; TRITON_MXFP8 of oracle/mxfp8.py at 0.33",
     vllm="0.24 to 0.33",
@@ -96,7 +121,7 @@ FUSED_MOE = Variant(
     anchors=("fused_moe_kernel*",),
     also=("*moe_align_block_size*", "*count_and_sort_expert_tokens*", "*moe_sum*"),
     calls_per_step=TWO_GEMMS,
-    expected=two_gemms,
+    expected=two_gemms(EMULATION),
     source="seen in H200 traces",
     note="BF16 weights, and what the emulation of MXFP8 and MXFP4 launches: the name does not tell them apart",
 )
@@ -107,7 +132,7 @@ TRITON_KERNELS = Variant(
     also=("_finalize_matmul_scatter*", "_combined_routing*", "_sum_bitmatrix_rows*", "_topk_forward*"),
     needs=(Need("MXFP4 weights"),),
     calls_per_step=TWO_GEMMS,
-    expected=two_gemms,
+    expected=two_gemms(MXFP4_UNFUSED),
     source="seen in MI300X traces",
     note="the name holds both operands' dtypes; suffix _swiglu: activation inside",
 )

@@ -5,6 +5,7 @@ Sources: vLLM PR 46184 (AITER MXFP8), 46419 (AITER MXFP4), 46117 (native MXFP8);
 quantisation asks for is judged in ``mxfp8_moe.py`` and ``mxfp4_moe.py`` beside this file.
 """
 
+from m3probe.fastpaths._expert_pick import pick
 from m3probe.fastpaths._expert_variants import (
     ASM,
     CK,
@@ -14,9 +15,8 @@ from m3probe.fastpaths._expert_variants import (
     NATIVE_MXFP8,
     TRITON_KERNELS,
     TWO_GEMMS,
-    two_gemms,
 )
-from m3probe.fastpaths._experts import backend_word, expert_layers, pick
+from m3probe.fastpaths._experts import backend_word, expert_layers
 from m3probe.schema.paths import Asked, FastPath, Need, Role, Variant, When
 from m3probe.schema.setup import Held, Met, Point, Setup, met
 from m3probe.schema.verdicts import Family
@@ -58,7 +58,6 @@ FAST_PATH = FastPath(
             vendor="nvidia",
             needs=(Need("SM100"),),
             calls_per_step=TWO_GEMMS,
-            expected=two_gemms,
             source="seen in B200 traces (FlashInfer's trtllm-gen batched GEMM)",
         ),
         TRITON_KERNELS,
@@ -66,6 +65,7 @@ FAST_PATH = FastPath(
         FUSED_MOE,
     ),
     asked=asked,
+    chooses=True,
     family=Family.MOE_GEMM,
     instead="nothing: a named backend that refuses stops the engine, and auto ends with one that takes anything",
     gates=("fused_params", "expert_mask", "token_conservation", "eval_file"),

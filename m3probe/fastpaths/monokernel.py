@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from m3probe.fastpaths import shared_expert_fusion
 from m3probe.fastpaths._capture import PIECEWISE, modes
+from m3probe.fastpaths._expert_pick import pick
 from m3probe.fastpaths._expert_variants import FLYDSL_W4A4, MONO
-from m3probe.fastpaths._experts import (
-    MXFP4_AITER,
-    arch_met,
-    backend_word,
-    fused_shared,
-    pick,
-    switched_on,
-)
+from m3probe.fastpaths._experts import arch_met, asks_monokernel, backend_word
+from m3probe.fastpaths._experts_mxfp4 import MXFP4_AITER
 from m3probe.fastpaths._m3 import (
     absent,
     as_object,
@@ -36,10 +32,11 @@ from m3probe.fastpaths._m3 import (
     v2_runner,
     yes,
 )
+from m3probe.fastpaths._shared_expert import fused_shared
 from m3probe.fastpaths.index_reuse import overrides
-from m3probe.schema.paths import Asked, Check, FastPath, Need, When
+from m3probe.schema.paths import Asked, Check, FastPath, Need, Role, When
 from m3probe.schema.setup import Held, Met, Point, Setup, met
-from m3probe.schema.verdicts import Family, Phase
+from m3probe.schema.verdicts import Phase
 
 FIRST_LAYER = 3
 
@@ -50,9 +47,8 @@ def _rule(setup: Setup) -> Mapping[str, Any]:
 
 
 def asked(setup: Setup) -> Asked:
-    """``--monokernel``, or the same key of --kernel-config."""
-    on = switched_on(setup, "monokernel") or option(setup, "kernel-config", "monokernel") is True
-    if not on:
+    """The flag; a build without it refuses the command line."""
+    if not asks_monokernel(setup):
         return Asked(Held.NO, "--monokernel is not set (default off)")
     if absent(setup, "monokernel"):
         why = f"{build_name(setup)} has no --monokernel: vllm serve refuses the flag"
@@ -215,7 +211,7 @@ def _plain(sentence: str) -> str:
 
 def _gpu(setup: Setup) -> Met:
     wants = _rule(setup)["units"]
-    arch = arch_met(setup, ("gfx950",), "the monokernel")
+    arch = arch_met(setup, ("gfx950",), "the monokernel needs")
     if arch.held is not Held.YES:
         return arch
     if setup.units is None:
@@ -280,11 +276,10 @@ FAST_PATH = FastPath(
         Need("a decode step", _decode, When.CALL, _RULES),
         Need("no PIECEWISE graph", _mode, When.CALL, _RULES),
     ),
-    variants=(MONO, FLYDSL_W4A4),
+    variants=(MONO, replace(FLYDSL_W4A4, role=Role.FALLBACK)),
     asked=asked,
     phases=(Phase.DECODE,),
     decided_by=(Phase.DECODE,),
-    family=Family.MOE_GEMM,
     instead="at start: no engine, all refusals in one ValueError; in a step: the stock layers, without a word",
     gates=("cosine", "token_conservation", "eval_file"),
     logs=(

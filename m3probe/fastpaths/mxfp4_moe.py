@@ -6,24 +6,20 @@ Sources: vLLM PR 45794, 46419; ``map_mxfp4_backend``, ``_filter_by_activation`` 
 
 from dataclasses import replace
 
-from m3probe.fastpaths._expert_variants import CK, FLYDSL_W4A4, FUSED_MOE, TRITON_KERNELS, TWO_GEMMS, two_gemms
+from m3probe.fastpaths._expert_variants import CK, FLYDSL_W4A4, FUSED_MOE, TRITON_KERNELS, TWO_GEMMS
 from m3probe.fastpaths._experts import (
-    MXFP4_AITER,
     aiter_off,
     aiter_switch,
     backend_word,
     expert_layers,
     invariance,
-    mxfp4_activation,
-    mxfp4_arch,
-    mxfp4_pick,
     no_such_name,
     when_auto,
 )
+from m3probe.fastpaths._experts_mxfp4 import MXFP4_AITER, mxfp4_activation, mxfp4_arch, mxfp4_pick
 from m3probe.fastpaths._m3 import yes
 from m3probe.schema.paths import Asked, Effect, FastPath, Need, Role, Variant, When
 from m3probe.schema.setup import Held, Met, Point, Setup, met
-from m3probe.schema.verdicts import Family
 
 PRECISIONS = {
     "AITER_MXFP4_BF16": "W4A16",
@@ -84,10 +80,6 @@ def _parallel(setup: Setup, _point: Point) -> Met:
     return yes(f"EP{setup.ep} is allowed; gate expert_mask has to hold")
 
 
-def _emulation(setup: Setup, point: Point) -> int | None:
-    return two_gemms(setup, point) if mxfp4_pick(setup).member != MXFP4_AITER else 0
-
-
 def _other(name: str, globs: tuple[str, ...], why: str) -> Variant:
     return Variant(
         name=name,
@@ -95,7 +87,6 @@ def _other(name: str, globs: tuple[str, ...], why: str) -> Variant:
         anchors=globs,
         vendor="amd",
         calls_per_step=TWO_GEMMS,
-        expected=lambda _setup, _point: 0,
         names_from_source=True,
         source=why,
         note="never taken for M3's W4A4 checkpoint: seen, it is another model",
@@ -118,7 +109,7 @@ FAST_PATH = FastPath(
     ),
     variants=(
         FLYDSL_W4A4,
-        replace(CK, note="the name does not tell the precision"),
+        replace(CK, anchors=("*moe_mxgemm*",), note="the name does not tell the precision"),
         _other(
             "AITER W4A8",
             ("*flydsl_moe[12]*_afp8_wfp4*", "*moe_gemm_a8w4*"),
@@ -130,10 +121,9 @@ FAST_PATH = FastPath(
             "AITER_MXFP4_BF16 and AITER_TRITON_MXFP4_BF16 of oracle/mxfp4.py: weight-only checkpoints",
         ),
         replace(TRITON_KERNELS, role=Role.FALLBACK, vllm="0.24: what auto ends with on ROCm"),
-        replace(FUSED_MOE, expected=_emulation),
+        FUSED_MOE,
     ),
     asked=asked,
-    family=Family.MOE_GEMM,
     instead="auto: emulation, weights dequantised at each call (0.32, 0.33 need amd-quark); named: no start",
     gates=("fused_params", "expert_mask", "token_conservation", "cosine", "eval_file"),
     effects=(

@@ -5,11 +5,9 @@ oracle knows neither AITER nor the word triton. A name on the command line never
 """
 
 from m3probe.fastpaths._expert_variants import FLYDSL_MXFP8, FUSED_MOE, NATIVE_MXFP8
-from m3probe.fastpaths._experts import (
+from m3probe.fastpaths._experts import aiter_off, backend_word, expert_layers, no_such_name, when_auto
+from m3probe.fastpaths._experts_mxfp8 import (
     MXFP8_AITER,
-    aiter_off,
-    backend_word,
-    expert_layers,
     mxfp8_activation,
     mxfp8_arch,
     mxfp8_gate_mode,
@@ -17,13 +15,10 @@ from m3probe.fastpaths._experts import (
     mxfp8_pick,
     mxfp8_switch,
     mxfp8_wants_switch,
-    no_such_name,
-    when_auto,
 )
 from m3probe.fastpaths._m3 import absent, build_name, yes
 from m3probe.schema.paths import Asked, Effect, FastPath, Need, When
 from m3probe.schema.setup import Held, Met, Point, Setup, met
-from m3probe.schema.verdicts import Family
 
 
 def asked(setup: Setup) -> Asked:
@@ -33,11 +28,11 @@ def asked(setup: Setup) -> Asked:
     if quant not in (None, "mxfp8"):
         return Asked(Held.NO, f"the experts are {quant}, not mxfp8")
     names = setup.build.rule("moe_backend_names")
+    if word == "auto" and absent(setup, "mxfp8_moe_aiter"):
+        return Asked(Held.NO, f"{build_name(setup)} has no AITER MXFP8 experts: {mxfp8_pick(setup).text}")
     if quant is None or not names.known:
         why = "the experts' quantisation is not known" if quant is None else f"rule moe_backend_names is {names.status}"
         return Asked(Held.UNKNOWN, f"{said}: {why}")
-    if word == "auto" and absent(setup, "mxfp8_moe_aiter"):
-        return Asked(Held.NO, f"{build_name(setup)} has no AITER MXFP8 experts: {mxfp8_pick(setup).text}")
     if word == "auto" and aiter_off(setup) and mxfp8_wants_switch(setup):
         return Asked(Held.NO, mxfp8_pick(setup).text)
     members = names.value["mxfp8"].get(word, [])
@@ -81,7 +76,6 @@ FAST_PATH = FastPath(
     ),
     variants=(FLYDSL_MXFP8, NATIVE_MXFP8, FUSED_MOE),
     asked=asked,
-    family=Family.MOE_GEMM,
     instead="auto: _mxfp8_grouped_gemm_kernel on gfx95x, fused_moe_kernel on BF16 weights elsewhere; named: no start",
     gates=("fused_params", "expert_mask", "token_conservation", "cosine", "eval_file"),
     effects=(

@@ -4,11 +4,12 @@ Sources: vLLM PR 54845; ``router/rocm_fp32_router_gemm.py``, ``router/bf16x3_rou
 ``router/gate_linear.py`` at 0.32 and 0.33; at 0.24 and 0.25.1 GateLinear's kernel is for SM90 and SM100 alone.
 """
 
-from m3probe.fastpaths._expert_variants import one_per_layer
+from m3probe.fastpaths._expert_variants import one_per_layer, router_calls
 from m3probe.fastpaths._experts import INVARIANT, arch_met, expert_layers
 from m3probe.fastpaths._m3 import absent, build_name, no, unknown, yes
 from m3probe.schema.paths import Asked, FastPath, Need, Role, Variant, When
 from m3probe.schema.setup import Held, Met, Point, Setup, met
+from m3probe.schema.verdicts import Phase
 
 BF16X3_ROWS = 2048
 """From so many rows on, gfx950 splits the FP32 weight into three BF16 terms (``MIN_TOKENS`` at 0.32 and 0.33)."""
@@ -58,7 +59,9 @@ FAST_PATH = FastPath(
     needs=(
         Need("the model has expert layers", expert_layers),
         Need(
-            "gfx950", lambda setup, _point: arch_met(setup, ("gfx950",), "the router's kernel"), rules=("router_gemm",)
+            "gfx950",
+            lambda setup, _point: arch_met(setup, ("gfx950",), "the router's kernel needs"),
+            rules=("router_gemm",),
         ),
         Need("a (hidden, experts) pair that is served", _shape, When.LOAD, ("router_gemm",)),
         Need("0.33: no batch invariance", _invariant, When.LOAD, ("router_gemm",)),
@@ -71,7 +74,7 @@ FAST_PATH = FastPath(
             anchors=("_rocm_fp32_router_gemm_kernel*",),
             vendor="amd",
             calls_per_step="moe_layers (57)",
-            expected=one_per_layer,
+            expected=router_calls,
             names_from_source=True,
             source="router/rocm_fp32_router_gemm.py at 0.32 and 0.33",
             vllm="0.32, 0.33",
@@ -100,6 +103,7 @@ FAST_PATH = FastPath(
         ),
     ),
     asked=asked,
+    decided_by=(Phase.DECODE,),
     instead="F.linear in FP32 (Cijk_*) from 33 to 2,047 rows; above, three BF16 terms; at 0.24 and 0.25.1 F.linear always",
     gates=("cosine", "token_conservation", "eval_file"),
     logs=("Enabled ROCm BF16x3 router GEMM.",),

@@ -5,16 +5,9 @@ Sources: vLLM PR 46545 (MXFP8), 46474 (MXFP4), 51695 (refuses by default), 57916
 model file of 0.24 has no fusion: the variable reaches nothing.
 """
 
-from m3probe.fastpaths._experts import (
-    FSE_ENV,
-    aiter_off,
-    fused_shared,
-    on_arch,
-    shared_quant,
-    shared_there,
-    shared_without_ep,
-)
+from m3probe.fastpaths._experts import aiter_off, on_arch
 from m3probe.fastpaths._m3 import absent, build_name, no, unknown, yes
+from m3probe.fastpaths._shared_expert import FSE_ENV, fused_shared, shared_quant, shared_there, shared_without_ep
 from m3probe.schema.paths import Asked, Effect, FastPath, Layers, Need, Role, Variant, When
 from m3probe.schema.setup import Held, Met, Point, Setup, met
 

@@ -34,6 +34,7 @@ FAST_PATH = FastPath(
         ),
         TRITON,
     ),
+    chooses=True,
     family=Family.SPARSE_ATTENTION,
     instead="nothing: a sparse layer without an attend does not run",
     gates=("kv_dtype", "block_equal", "topk_layout", "eval_file"),

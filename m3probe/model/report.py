@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from m3probe.model.findings import Bound, Finding
+from m3probe.schema.gates import GateState
 
 SCHEMA_VERSION = "1"
 
@@ -288,7 +289,7 @@ class PathRow:
     cells: tuple[PathCell, ...] = ()
     gates: tuple[str, ...] = ()
     """What must hold before an executed path is correct; ``correct`` is what they say together."""
-    correct: str = "unproven"
+    correct: GateState = GateState.UNPROVEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +298,7 @@ class GateRow:
 
     id: str
     title: str
-    verdict: str
+    verdict: GateState
     text: str
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from m3probe.model.report import PathRow, PathsSection
+from m3probe.model.report import GateRow, PathRow, PathsSection
 from m3probe.present._numbers import plural
 from m3probe.present._page import TIE, Page, Piece, items
+from m3probe.schema.gates import GateState
 from m3probe.schema.verdicts import PathVerdict
 
 LOOKS: dict[str, tuple[str, str]] = {
@@ -19,6 +20,15 @@ LOOKS: dict[str, tuple[str, str]] = {
     PathVerdict.OFF: ("·", "dim"),
     PathVerdict.REFUSED_AT_START: ("⊘", "bad"),
 }
+ORDER = (
+    PathVerdict.MISSED,
+    PathVerdict.UNEXPECTED,
+    PathVerdict.REFUSED_AT_START,
+    PathVerdict.EXECUTED,
+    PathVerdict.DECLINED,
+    PathVerdict.UNPROVEN,
+    PathVerdict.OFF,
+)
 LINES_SHOWN = 3
 
 
@@ -31,16 +41,53 @@ def paths(page: Page, section: PathsSection | None) -> None:
     if not section.paths:
         page.say("No fast path is known to this installation: the shelf m3probe/fastpaths is empty.", indent=2)
     every = _shared(section.paths, len(section.paths))
-    unseen = [row for row in section.paths if _is_unseen(row, every)]
-    shown = [row for row in section.paths if row not in unseen]
+    off = [row for row in section.paths if row.verdict == PathVerdict.OFF]
+    fell_back = [row for row in section.paths if _only_fell_back(row)]
+    unseen = [row for row in section.paths if row not in fell_back and _is_unseen(row, every)]
+    short = [*off, *fell_back, *unseen]
+    shown = sorted((row for row in section.paths if row not in short), key=lambda row: ORDER.index(row.verdict))
     some = _shared(shown, 2)
     wide = max((len(verdict(row.verdict)[0]) for row in section.paths), default=0) + 2
     for row in shown:
         _path(page, row, every | some, wide)
+    _fallbacks(page, fell_back, wide)
     for rows in _alike(unseen):
         _unseen(page, rows, every, wide)
+    for row in off:
+        _off(page, row, wide)
     for reason, titles in (some | every).items():
         page.say((f"{'all' if reason in every else ', '.join(titles)}: {reason}", "dim"), indent=2, hang=2)
+    _gates(page, section.gates)
+
+
+def _only_fell_back(row: PathRow) -> bool:
+    """Nothing but a fallback ran, and no configuration says whether that is a miss."""
+    ran = row.counts.get("fallback_calls") and not row.counts.get("calls")
+    return bool(ran) and row.verdict == PathVerdict.UNPROVEN and row.configured == "unknown"
+
+
+def _fallbacks(page: Page, rows: Sequence[PathRow], wide: int) -> None:
+    if not rows:
+        return
+    said = [f"{row.title} ({row.variant}, {plural(row.counts['fallback_calls'], 'call')})" for row in rows]
+    text, style = verdict(PathVerdict.UNPROVEN)
+    head = "a fallback ran, and nothing says what was asked for (--recipe FILE does): "
+    page.say((text.ljust(wide), style), (head, "dim"), items(said), indent=2, hang=wide)
+
+
+def _off(page: Page, row: PathRow, wide: int) -> None:
+    text, style = verdict(row.verdict)
+    why = row.reasons[0].removeprefix("off") if row.reasons else ""
+    page.say((text.ljust(wide), style), (row.title, "bold"), (why, "dim"), indent=2, hang=wide)
+
+
+def _gates(page: Page, gates: Sequence[GateRow]) -> None:
+    """Gates that were answered; one that nobody recorded a fact for is in --json alone."""
+    for gate in gates:
+        if gate.verdict is not GateState.UNPROVEN:
+            broken = gate.verdict is GateState.BROKEN
+            look = ("✗ broken", "bad bold") if broken else ("● holds", "good")
+            page.say("gate ", look, (f" {gate.title}", "bold"), f": {gate.text}", indent=2, hang=2)
 
 
 def _shared(rows: Sequence[PathRow], least: int) -> dict[str, list[str]]:

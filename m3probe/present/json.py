@@ -34,7 +34,7 @@ _ORDER: tuple[tuple[type[object], tuple[str, ...]], ...] = (
     (ShapesSection, ("shapes", "model_match")),
     (RepeatsSection, ("repeats", "graph_coverage", "costs", "layers")),
     (BytesSection, ("bytes",)),
-    (PathsSection, ("paths",)),
+    (PathsSection, ("paths", "gates")),
     (QueuesSection, ("queues",)),
 )
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from m3probe.model.recipe_report import AtPoint, BuildLine, MemoryLine, PathLine, RecipeReport, Segment, SetupLine, WorkPoint
+from m3probe.model.recipe_report import (
+    AtPoint,
+    BuildLine,
+    MemoryLine,
+    PathLine,
+    RecipeReport,
+    Segment,
+    SetupLine,
+    WorkPoint,
+)
 from m3probe.present._all_reduce import all_reduce
 from m3probe.present._local_shapes import local_shapes
 from m3probe.present._page import Page, Piece

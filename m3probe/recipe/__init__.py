@@ -153,7 +153,9 @@ def _slower(ask: Ask, paths: Mapping[str, PathLine]) -> tuple[Warned, ...]:
     below = (ask.isl is not None and ask.isl < isl) or (ask.concurrency is not None and ask.concurrency < requests)
     if paths["aiter_sparse_pa"].state != State.ELIGIBLE or not below:
         return ()
-    said = f"aiter_sparse_pa was measured slower below {isl:,} prompt tokens or {requests} requests (InferenceX PR 2187)"
+    said = (
+        f"aiter_sparse_pa was measured slower below {isl:,} prompt tokens or {requests} requests (InferenceX PR 2187)"
+    )
     return (Warned("regime", f"{said}: this workload has {ask.isl or 'unknown'} and {ask.concurrency or 'unknown'}"),)
 
 

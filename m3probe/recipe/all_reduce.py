@@ -18,7 +18,9 @@ def ranges(setup: Setup, points: Sequence[WorkPoint]) -> tuple[BackendRange, ...
             backend=found.backend,
             why=found.why,
             points=tuple(
-                p.label for p in points if found.first_row <= p.rows and (found.last_row is None or p.rows <= found.last_row)
+                p.label
+                for p in points
+                if found.first_row <= p.rows and (found.last_row is None or p.rows <= found.last_row)
             ),
         )
         for found in intervals(setup)

@@ -30,12 +30,14 @@ class Command:
 
     Args:
         loop: ``for NAME in ...``: the words of a loop's head, of which the first is its variable.
+        blocks: blocks that begin before it.
     """
 
     words: tuple[Token, ...]
     path: Path
     line: int
     loop: bool = False
+    blocks: int = 0
 
 
 @dataclass(slots=True)
@@ -43,7 +45,8 @@ class Script:
     """A script's commands in the order of the text, and which block is which function's body."""
 
     commands: list[Command] = field(default_factory=list)
-    functions: dict[str, int] = field(default_factory=dict)
+    functions: dict[str, list[int]] = field(default_factory=dict)
+    """Name -> the block of each definition."""
     unclosed: list[int] = field(default_factory=list)
     """Lines of blocks that never end."""
 
@@ -131,9 +134,7 @@ class _Builder:
             self.end(op)
 
     def redirect(self, token: Token) -> None:
-        """The target is no word of the command, and neither is the number before ``>``."""
-        if self.words and self.words[-1].bare.isdecimal() and self.words[-1].line == token.line and token.op != "<<":
-            self.words.pop()
+        """The target is no word of the command; a heredoc's delimiter was taken by the lexer."""
         self.redirected = token.op not in ("<<", "<<-")
 
     def opened(self, token: Token) -> None:
@@ -178,7 +179,7 @@ class _Builder:
         block = _Block(kind, self.blocks, line, chain=self.chain)
         self.chain = None
         if self.function and kind in ("group", "subshell"):
-            self.script.functions[self.function] = block.number
+            self.script.functions.setdefault(self.function, []).append(block.number)
             block.conditional = True
         self.function = ""
         self.stack.append(block)
@@ -216,7 +217,7 @@ class _Builder:
         top = self.stack[-1] if self.stack else None
         if words:
             loop = bool(top and top.loop_variable and not top.conditional)
-            self.script.commands.append(Command(tuple(words), self.path(), words[0].line, loop))
+            self.script.commands.append(Command(tuple(words), self.path(), words[0].line, loop, self.blocks))
         if op == "&&" and words and _surely(words):
             return
         if op in ("&&", "||"):

@@ -36,6 +36,8 @@ class Variable:
     where: str = ""
     maybe: str = ""
     others: list[Word] = field(default_factory=list)
+    gone: bool = False
+    """``unset``."""
 
 
 @dataclass(slots=True)
@@ -45,6 +47,8 @@ class Scope:
     where: str
     outer: Mapping[str, str]
     variables: dict[str, Variable] = field(default_factory=dict)
+    every: bool = False
+    """``set -a``: whatever is set is exported."""
     assumed: dict[str, str] = field(default_factory=dict)
     """Variable -> the sentence about its default."""
 
@@ -117,7 +121,7 @@ def _variable(part: Part, token: Token, scope: Scope, fields: list[_Field]) -> N
     if array:
         held = scope.variables.get(array.group(1))
         if held is not None and held.items is not None:
-            _items(held, fields)
+            _items(held, fields, quoted=part.quoted)
             return
     found = lookup(part, token.line, scope, 0)
     if not found.known:
@@ -129,11 +133,15 @@ def _variable(part: Part, token: Token, scope: Scope, fields: list[_Field]) -> N
     fields[-1].maybe = fields[-1].maybe or found.maybe
 
 
-def _items(held: Variable, fields: list[_Field]) -> None:
-    """``"${A[@]}"``: every item a word of its own, none where the array is empty."""
+def _items(held: Variable, fields: list[_Field], *, quoted: bool) -> None:
+    """``"${A[@]}"``: every item a word of its own, none where the array is empty; unquoted items split again."""
     for number, item in enumerate(held.items or []):
         if number:
             fields.append(_Field())
+        if not quoted and item.known:
+            _split(item.text, fields)
+            fields[-1].maybe = fields[-1].maybe or item.maybe or held.maybe
+            continue
         last = fields[-1]
         last.add(item.text)
         last.known, last.why = last.known and item.known, last.why or item.why
@@ -190,7 +198,7 @@ def _with_operator(
     where = scope.place(line)
     if held is not None and held.value is None:
         return Word(part.text, where, known=False, why=held.why)
-    filled = held is not None and held.value is not None and (held.value != "" or ":" not in operator)
+    filled = held is not None and not held.gone and (held.value != "" or ":" not in operator)
     if filled and held is not None and held.value is not None:
         return _default(rest, line, scope, depth) if operator[-1] == "+" else Word(held.value, where, maybe=held.maybe)
     if operator[-1] == "?":
@@ -202,7 +210,7 @@ def _with_operator(
         return Word("", where)
     value = _default(rest, line, scope, depth)
     if operator[-1] == "=" and value.known:
-        scope.variables[name] = Variable(value.text, where=where)
+        scope.variables[name] = Variable(value.text, exported=scope.every or bool(held and held.exported), where=where)
     return value
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from m3probe.fastpaths import fast_paths
 from m3probe.fastpaths._state import PathState, state_at
@@ -104,12 +105,11 @@ def _powers(last: int) -> list[int]:
 
 def _starts(probes: Sequence[int], seen: Callable[[int], _Seen]) -> list[int]:
     starts = [probes[0]]
-    for low, high in zip(probes, probes[1:], strict=False):
-        here = seen(low)
-        while seen(high) != here:
-            low = _edge(low, high, seen)
-            starts.append(low)
-            here = seen(low)
+    for low, high in pairwise(probes):
+        at = low
+        while seen(high) != seen(at):
+            at = _edge(at, high, seen)
+            starts.append(at)
     return starts
 
 

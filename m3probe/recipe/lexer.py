@@ -69,6 +69,7 @@ OPERATORS = (
 _STARTS = frozenset("\n;&|()<>")
 _ARRAY = re.compile(r"[A-Za-z_]\w*\+?=")
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@#?$!*-]")
+_REDIRECTED = re.compile(r"[0-9]+(?=[<>])")
 _PLAIN = re.compile(r"""[^\s"'\\$`;&|()<>]+""")
 _IN_QUOTES = re.compile(r'[^"\\$`]+')
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "a": "\a", "e": "\x1b"}
@@ -116,12 +117,17 @@ class _Lexer:
             return self.word()
         if self.text[self.at] in _STARTS:
             return self.operator()
+        number = _REDIRECTED.match(self.text, self.at)
+        if number:
+            # 2>file: the descriptor is no word; in --port 8000 > log, with a blank, it is one
+            self.at = number.end()
+            return self.operator()
         return self.word()
 
     def skip_blank(self) -> None:
         text = self.text
         while self.at < len(text):
-            if text[self.at] in " \t\r\f\v":
+            if text[self.at] in " \t":
                 self.at += 1
             elif text.startswith("\\\n", self.at):
                 self.at += 2
@@ -171,7 +177,7 @@ class _Lexer:
                 and _ARRAY.fullmatch(parts[0].text)
             ):
                 return self.array(parts[0], line)
-            if char.isspace() or (char in _STARTS and not (not parts and self.text.startswith(("<(", ">("), self.at))):
+            if char in " \t\n" or (char in _STARTS and not (not parts and self.text.startswith(("<(", ">("), self.at))):
                 break
             parts += self.piece(char)
         return Token(line, _joined(parts))

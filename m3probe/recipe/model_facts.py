@@ -145,7 +145,9 @@ def _known(
         max_positions=config.max_positions or None,
         dtype=_dtype(raw),
     )
-    return Known(config, facts, (*assumed, *((weights.assumed,) if weights.assumed and weights.assumed not in assumed else ())))
+    return Known(
+        config, facts, (*assumed, *((weights.assumed,) if weights.assumed and weights.assumed not in assumed else ()))
+    )
 
 
 def _dtype(raw: Mapping[str, Any]) -> str | None:

@@ -36,10 +36,12 @@ def shapes(
 def gemms(config: ModelConfig, setup: Setup, paths: Mapping[str, PathLine]) -> tuple[LocalGemm, ...]:
     """The local weights, with shared-expert fusion and replicated index heads where those are eligible."""
     fused = paths["shared_expert_fusion"].state == State.ELIGIBLE
-    return local_shapes(config, setup.tp, setup.ep, dp=setup.dp, fuse_shared_experts=fused, indexer_cp=_replicated(setup, paths))
+    return local_shapes(
+        config, setup.tp, setup.ep, dp=setup.dp, fuse_shared_experts=fused, indexer_cp=_replicated(paths)
+    )
 
 
-def _replicated(setup: Setup, paths: Mapping[str, PathLine]) -> bool:
+def _replicated(paths: Mapping[str, PathLine]) -> bool:
     """Only the FP8 indexer's context parallelism keeps every index head on every rank; Triton's gathers at run time."""
     asked = paths["indexer"]
     return asked.state == State.ELIGIBLE and "minimax_m3_indexer_cp" in asked.asked and "fp8" in asked.asked
@@ -101,7 +103,7 @@ def _utilisation(setup: Setup) -> float:
 def _weights(config: ModelConfig, setup: Setup, paths: Mapping[str, PathLine]) -> int | None:
     """Bytes of the predicted weights, and of the embedding, which is as large as the lm_head; norms are left out."""
     linear, moe = setup.model.linear_quant, setup.model.moe_quant
-    if linear not in BYTES or (config.num_experts and moe not in BYTES):
+    if linear is None or linear not in BYTES or (config.num_experts and moe not in BYTES):
         return None
     total = 0.0
     for gemm in gemms(config, setup, paths):

@@ -2,18 +2,110 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import importlib.util
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
+from m3probe.errors import UnreadableInput
+from m3probe.fastpaths.tuned_table import best, dense_kind, keys_of, tables_in_force
 from m3probe.model.recipe_report import ShapeLine, WorkPoint
+from m3probe.readers.tuned_tables import read_tuned_table
 from m3probe.schema.setup import Setup
+from m3probe.schema.tuned import GemmKey, MoeKey, TableKind, TunedTable
 
-Tables = Mapping[str, Any]
+Tables = Mapping[str, TunedTable]
+REPLACES = "AITER_CONFIG_FMOE"
+MOST_BYTES = 64 * 2**20
+MOST_FILES = 500
+"""AITER ships about 150 tables."""
+
+
+def read_tables(paths: Sequence[Path], env: Mapping[str, str]) -> Tables:
+    """Tables by file: those given, else those that AITER_CONFIG_FMOE names, else the environment's AITER's own.
+
+    A folder is searched; in it a file that is no table is passed over. AITER is found, not imported.
+
+    Raises:
+        UnreadableInput: a path that was given is missing, no table, or a folder without one.
+    """
+    if paths:
+        return {name: table for path in paths for name, table in _given(path)}
+    named = [Path(part) for part in env.get(REPLACES, "").split(":") if part.strip()]
+    # AITER appends what it finds to one list: where nothing was named, all tables of the package are in force.
+    return dict(_found(named or _installed()))
+
+
+def _given(path: Path) -> Iterator[tuple[str, TunedTable]]:
+    if not _is_folder(path):
+        yield str(path), _table(path)
+        return
+    found = dict(_found(_csv_files(path)))
+    if not found:
+        raise UnreadableInput(
+            "no tuned table in this folder", where=str(path), next_move="Name a folder with AITER's *_tuned_*.csv files"
+        )
+    yield from found.items()
+
+
+def _found(files: Sequence[Path]) -> Iterator[tuple[str, TunedTable]]:
+    for file in files:
+        try:
+            yield str(file), _table(file)
+        except UnreadableInput:
+            continue  # a list of shapes to tune, or another CSV
+
+
+def _csv_files(folder: Path) -> list[Path]:
+    try:
+        return sorted(path for path in folder.rglob("*.csv") if path.is_file())[:MOST_FILES]
+    except OSError as error:
+        raise UnreadableInput(f"cannot be searched ({error.strerror})", where=str(folder)) from error
+
+
+def _installed() -> list[Path]:
+    try:
+        spec = importlib.util.find_spec("aiter")
+    except (ImportError, ValueError):
+        return []
+    places = (spec.submodule_search_locations or ()) if spec else ()
+    return [file for place in places for file in _csv_files(Path(place) / "configs")]
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def _table(path: Path) -> TunedTable:
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise UnreadableInput(
+            f"cannot be opened ({error.strerror})", where=str(path), next_move="Check the path and its rights"
+        ) from error
+    if len(content) > MOST_BYTES:
+        raise UnreadableInput(f"larger than {MOST_BYTES // 2**20} MiB, which no tuned table is", where=str(path))
+    return read_tuned_table(content, str(path))
 
 
 def with_tuned(shapes: Sequence[ShapeLine], setup: Setup, points: Sequence[WorkPoint]) -> tuple[ShapeLine, ...]:
-    return tuple(shapes)
+    """Each local shape with ``tuned`` or ``default`` per step, where a library looks a table up for it."""
+    return tuple(replace(shape, tuned=dict(_looked_up(shape, setup, points))) for shape in shapes)
 
 
-def read_tables(paths: Sequence[Any], env: Mapping[str, str]) -> Tables:
-    return {}
+def _looked_up(shape: ShapeLine, setup: Setup, points: Sequence[WorkPoint]) -> Iterator[tuple[str, str]]:
+    for point in points:
+        for key in keys_of(setup, point.rows):
+            kind = TableKind.FMOE if isinstance(key, MoeKey) else dense_kind(setup)
+            mine = shape.module == "moe_w13" if isinstance(key, MoeKey) else (key.n, key.k) == (shape.N, shape.K)
+            tables = tables_in_force(setup, kind) if kind and mine and _dense_or_moe(shape, key) else ()
+            if tables:
+                yield point.label, best(tables, key).text
+
+
+def _dense_or_moe(shape: ShapeLine, key: MoeKey | GemmKey) -> bool:
+    return (shape.experts is not None) is isinstance(key, MoeKey)

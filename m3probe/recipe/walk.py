@@ -7,6 +7,7 @@ under the same condition. Functions are followed where they are called.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -40,8 +41,6 @@ class Walk:
     command: Command | None
     scope: Scope
     start: Given
-    every: bool = False
-    """``set -a``: whatever is set is exported."""
     steps: int = 0
     calls: list[int] = field(default_factory=list)
     sourced: list[str] = field(default_factory=list)
@@ -49,7 +48,7 @@ class Walk:
     bodies: dict[int, list[Command]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.bodies = {number: [] for number in self.script.functions.values()}
+        self.bodies = {number: [] for numbers in self.script.functions.values() for number in numbers}
         for command in self.script.commands:
             body = self._body_of(command)
             if body is not None:
@@ -61,11 +60,11 @@ class Walk:
         self.around = set(self.command.path)
         body = self._body_of(self.command)
         for command in self.script.commands:
-            if command is self.command:
-                return
             if self._body_of(command) is not None:
                 continue
-            called = self.script.functions.get(command.words[0].bare)
+            if command is self.command:
+                return
+            called = self._called(command)
             if called is not None and called == body:
                 self.around |= set(command.path)
                 break
@@ -78,6 +77,12 @@ class Walk:
     def _body_of(self, command: Command) -> int | None:
         return next((number for number, _ in command.path if number in self.bodies), None)
 
+    def _called(self, command: Command) -> int | None:
+        """The body that runs where this command calls a function: its last definition before it."""
+        numbers = self.script.functions.get(command.words[0].bare, [])
+        at = bisect_right(numbers, command.blocks)
+        return numbers[at - 1] if at else None
+
     def step(self, command: Command, maybe: str) -> None:
         """One command, or the function that it calls."""
         self.steps += 1
@@ -87,7 +92,7 @@ class Walk:
         if runs is False:
             return
         maybe = maybe or ("" if runs else self.scope.place(command.line))
-        body = self.script.functions.get(command.words[0].bare)
+        body = self._called(command)
         if body is None or body in self.calls:
             self.follow(command, maybe)
             return
@@ -117,14 +122,14 @@ class Walk:
             self._unknown(name, f"{name} is the variable of a loop ({place})")
         elif all(is_assignment(word) for word in words):
             for word in words:
-                self.assign(word, maybe, exported=self.every)
+                self.assign(word, maybe, exported=self.scope.every)
         elif name in DECLARE:
             self._declare(words, maybe)
         elif name == "unset":
             self._unset(words[1:], maybe)
         elif name == "set":
             self._set([word.bare for word in words[1:]])
-        else:
+        elif name != ":" or not maybe:
             self._other(name, words[1:], place)
 
     def _other(self, name: str, words: Sequence[Token], place: str) -> None:
@@ -144,7 +149,7 @@ class Walk:
         exports = (words[0].bare == "export" or "x" in options) and "n" not in options
         for word in words[1:]:
             if is_assignment(word):
-                self.assign(word, maybe, exported=exports or self.every)
+                self.assign(word, maybe, exported=exports or self.scope.every)
             elif not word.bare:
                 self.sourced.append(f"{word.written[:80]} is exported and not known ({self.scope.place(word.line)})")
             elif not word.bare.startswith("-"):
@@ -160,7 +165,7 @@ class Walk:
         for word in words:
             held = self.scope.variables.get(word.bare)
             if not maybe and word.bare and not word.bare.startswith("-"):
-                self.scope.variables[word.bare] = Variable("", where=self.scope.place(word.line))
+                self.scope.variables[word.bare] = Variable("", gone=True, where=self.scope.place(word.line))
             elif held is not None:
                 held.maybe = held.maybe or maybe
 
@@ -168,9 +173,9 @@ class Walk:
         for number, option in enumerate(options):
             name = options[number + 1] if option in ("-o", "+o") and number + 1 < len(options) else ""
             if (option[:1] == "-" and "a" in option[1:]) or (option == "-o" and name == "allexport"):
-                self.every = True
+                self.scope.every = True
             elif (option[:1] == "+" and "a" in option[1:]) or (option == "+o" and name == "allexport"):
-                self.every = False
+                self.scope.every = False
 
     def _unknown(self, name: str, why: str) -> None:
         if re.fullmatch(r"[A-Za-z_]\w*", name):
@@ -255,7 +260,7 @@ class Walk:
                 env.pop(name, None)
                 continue
             origins[name] = held.where
-            if held.value is None:
+            if held.value is None or held.gone:
                 env.pop(name, None)
             else:
                 env[name] = held.value

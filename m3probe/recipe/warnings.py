@@ -74,7 +74,11 @@ def _unknown(setup: Setup, origins: Mapping[str, str]) -> Iterator[Warned]:
         where = origins.get(name, "")
         if name.startswith("VLLM_") and registry.known and name not in registry.value:
             build = f"vLLM {setup.build.version}" if setup.build.version else "this build"
-            yield Warned("unknown_variable", f"{name} is no variable of {build}: nothing reads it{_near(name, registry.value)}", where)
+            yield Warned(
+                "unknown_variable",
+                f"{name} is no variable of {build}: nothing reads it{_near(name, registry.value)}",
+                where,
+            )
         elif name.startswith("AITER_") and name not in AITER_NAMES:
             yield Warned("unknown_variable", f"{name} is no AITER variable known here{_near(name, AITER_NAMES)}", where)
 
@@ -112,7 +116,11 @@ def _contradictions(setup: Setup, origins: Mapping[str, str]) -> Iterator[Warned
         for name in _graph_settings(flags):
             yield Warned("conflict", f"--enforce-eager turns graphs off: {name} has no effect", origins.get(name, ""))
     if flags.get("--enable-expert-parallel") and setup.model.experts is None:
-        yield Warned("conflict", "--enable-expert-parallel on a model without known experts", origins.get("--enable-expert-parallel", ""))
+        yield Warned(
+            "conflict",
+            "--enable-expert-parallel on a model without known experts",
+            origins.get("--enable-expert-parallel", ""),
+        )
 
 
 def _graph_settings(flags: Mapping[str, Any]) -> Iterator[str]:

@@ -163,6 +163,8 @@ class FastPath:
         family: the kernel family of the path's work; kernels of it that no variant names are told.
         decided_by: phases whose verdict is the path's; empty: all. Another phase keeps its own verdict.
         asked: whether a setup asks for it, defaults included; None: every setup does.
+        chooses: the path asks which implementation ran, and each of them is an answer; otherwise it asks whether the
+            fast one did, and a fallback's kernels are no execution of it.
         phases: phases in which it can run at all.
         instead: what runs when it is refused or off.
         gates: gates (m3probe/gates/) that must hold for state ``correct``.
@@ -182,6 +184,7 @@ class FastPath:
     family: Family | None = None
     decided_by: tuple[Phase, ...] = ()
     asked: Callable[[Setup], Asked] | None = None
+    chooses: bool = False
     phases: tuple[Phase, ...] = (Phase.PREFILL, Phase.DECODE)
     instead: str = ""
     gates: tuple[str, ...] = ()
@@ -189,6 +192,10 @@ class FastPath:
     logs: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+
+    def executes(self, variant: Variant) -> bool:
+        """Whether a call of this variant is an execution of the path."""
+        return self.chooses or variant.role is Role.FAST
 
     def fast(self, vendor: str) -> tuple[Variant, ...]:
         """The fast variants of one vendor; all of them where the vendor is not known."""

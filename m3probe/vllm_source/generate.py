@@ -20,7 +20,7 @@ from m3probe.vllm_source.build import TABLES, bundled, bundled_versions, read_bu
 from m3probe.vllm_source.tree import release_of
 
 BEGIN, END = "<!-- rules: begin -->", "<!-- rules: end -->"
-_MOST = 6  # longer lists and objects are cut in the document, never in a table
+_MOST = 8  # longer lists and objects are cut in the document, never in a table
 
 
 def table_text(build: Build) -> str:

@@ -160,6 +160,39 @@ def words(node: ast.expr, names: Names | None = None) -> list[str]:
     return [item.last if isinstance(item, Name) else item for item in value]
 
 
+def texts(node: ast.expr, names: Names | None = None) -> list[str]:
+    """A collection of string constants; a name that is bound to nothing is Moved."""
+    value = evaluate(node, names)
+    if not isinstance(value, list | tuple) or not value or not all(_is_text(item) for item in value):
+        raise Moved(f"{value!r} is no list of texts")
+    return list(value)
+
+
+def text(node: ast.expr, names: Names | None = None) -> str:
+    """A string constant; a name that is bound to nothing is Moved."""
+    value = evaluate(node, names)
+    if not _is_text(value):
+        raise Moved(f"{value!r} is no text")
+    return str(value)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and not isinstance(value, Name)
+
+
+def members(value: object, enum: str) -> list[str]:
+    """An evaluated member of an enum, or a list of them, by their own names.
+
+    Raises:
+        Moved: something else is among them.
+    """
+    found = value if isinstance(value, list | tuple) else [value]
+    names = [item for item in found if isinstance(item, Name) and item.startswith(f"{enum}.")]
+    if not names or len(names) != len(found):
+        raise Moved(f"{value!r} is no member of {enum}")
+    return [name.last for name in names]
+
+
 def sentence(node: ast.AST) -> str | None:
     """A string's text; the fields of an f-string stand as ``{name}``."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):

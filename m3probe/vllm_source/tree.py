@@ -14,7 +14,7 @@ from typing import Any
 from m3probe.errors import UnreadableInput
 from m3probe.vllm_source.look import Definition, Function, Moved, bound, defined
 
-_MAX_BYTES = 8_000_000  # the largest file read is 0.3 MB; what is far larger is no source of vLLM
+_MAX_BYTES = 2_000_000  # the largest file of vLLM has 0.3 MB; a syntax tree takes a hundred times the text
 _RELEASE = re.compile(r"(\d+\.\d+\.\d+(?:\.post\d+)?)(?:\+(?:cpu|cu\d+|rocm[\d.]+))?")
 
 

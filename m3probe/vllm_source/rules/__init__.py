@@ -14,19 +14,41 @@ from m3probe.vllm_source.rules import (
     cache,
     cli,
     communication,
+    draft,
     experts,
-    fusion,
-    gemm,
+    fse,
+    fused_norm,
+    graphs,
     index,
+    linear,
+    monokernel,
     quick_reduce,
     registry,
+    router,
     runner,
 )
 from m3probe.vllm_source.tree import Found, Tree
 
 Reader = Callable[[Tree], Found]
 
-_GROUPS = (quick_reduce, communication, gemm, experts, fusion, attention, index, runner, cache, registry, cli)
+_GROUPS = (
+    attention,
+    cache,
+    cli,
+    communication,
+    draft,
+    experts,
+    fse,
+    fused_norm,
+    graphs,
+    index,
+    linear,
+    monokernel,
+    quick_reduce,
+    registry,
+    router,
+    runner,
+)
 READERS: Mapping[str, Reader] = MappingProxyType(
     {name: read for group in _GROUPS for name, read in group.READERS.items()}
 )

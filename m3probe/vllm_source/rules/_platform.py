@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from m3probe.vllm_source.look import Moved, evaluate, words
+from m3probe.vllm_source.look import Moved, evaluate, texts
 from m3probe.vllm_source.shape import returned
 from m3probe.vllm_source.tree import Found, Tree
 
@@ -17,7 +17,7 @@ def mx_archs(tree: Tree) -> Found:
     function = source.function("RocmPlatform.supports_mx")
     for part in ast.walk(returned(function.body)):
         if isinstance(part, ast.comprehension):
-            return source.found(function, words(part.iter))
+            return source.found(function, texts(part.iter))
     raise Moved(f"{FILE}: supports_mx has another shape")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from m3probe.vllm_source.look import Absent, Function, Moved, bindings, evaluate, integer, parameters, words
+from m3probe.vllm_source.look import Absent, Function, Moved, bindings, integer, parameters, text, texts
 from m3probe.vllm_source.rules._known import same_shape
 from m3probe.vllm_source.shape import branch, branches, comparison, identifiers, is_true, raises, returned, speaks_of
 from m3probe.vllm_source.tree import Found, Tree
@@ -61,14 +61,14 @@ def fp8_indexer(tree: Tree) -> Found:
     source = tree.source(f"{AMD}/{module}.py")
     asks = source.function(f"{word}_indexer_unsupported_reason")
     names = bindings(source.module)
-    archs = evaluate(source.bound("SUPPORTED_ARCHS"))
+    archs = texts(source.bound("SUPPORTED_ARCHS"))
     if len(archs) != 1 or f"on_{archs[0]}" not in set(identifiers(asks)):
         raise Moved(f"{source.where(asks)}: not one GPU but {archs}")
     same_shape(source, asks, "indexer_unsupported_reason")
     value = {
         "name": word.upper(),
         "gfx": archs[0],
-        "score": evaluate(comparison(asks, "score_type", ast.NotEq), names),
+        "score": text(comparison(asks, "score_type", ast.NotEq), names),
         "topk": integer(comparison(asks, "topk_blocks", ast.NotEq), names),
         "block": integer(comparison(asks, "sparse_block_size", ast.NotEq), names),
         "dim": integer(comparison(asks, "index_head_dim", ast.NotEq), names),
@@ -114,7 +114,7 @@ def qknorm_aiter(tree: Tree) -> Found:
         for part in ast.walk(model.module)
         if isinstance(part, ast.Attribute) and ast.unparse(part.value) == "rocm_aiter_ops" and "norm" in part.attr
     }
-    if not used:
+    if not used and not speaks_of(source.module, "idxr", "minimax"):
         raise Absent(f"{MODEL}: no norm of AITER's")
     if "fused_qknorm_idxrqknorm_enabled" not in used:
         raise Moved(f"{MODEL}: AITER's norm is asked for in another way")
@@ -126,7 +126,7 @@ def qknorm_aiter(tree: Tree) -> Found:
     plain = comparison(always[0].test, "kv_cache_dtype", ast.Eq)
     fp8 = comparison(scaled[0].test, "kv_cache_dtype", ast.In)
     same_shape(source, asks, "fused_qknorm_idxrqknorm_enabled", [plain, fp8])
-    return source.found(asks, {"dtypes": [str(evaluate(plain)), *words(fp8)]})
+    return source.found(asks, {"dtypes": [text(plain), *texts(fp8)]})
 
 
 READERS = {

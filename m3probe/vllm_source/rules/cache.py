@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from m3probe.vllm_source.look import Moved, bound, calls, words
+from m3probe.vllm_source.look import Moved, bound, calls, text, texts
 from m3probe.vllm_source.rules._known import same_shape
 from m3probe.vllm_source.rules._platform import fnuz_archs
 from m3probe.vllm_source.rules.attention import SPARSE
@@ -40,9 +40,7 @@ def _unequal(test: ast.expr) -> bool:
 def connectors(tree: Tree) -> Found:
     """Names that the factory registers."""
     source = tree.source(FACTORY)
-    found = [
-        words(ast.List(elts=[call.args[0]]))[0] for call in calls(source.module, "register_connector") if call.args
-    ]
+    found = [text(call.args[0]) for call in calls(source.module, "register_connector") if call.args]
     if not found:
         raise Moved(f"{FACTORY}: nothing is registered")
     return source.found(source.defined("KVConnectorFactory"), sorted(found))
@@ -52,7 +50,7 @@ def sparse_dtypes(tree: Tree) -> Found:
     """KV cache dtypes of MiniMax M3's sparse layers."""
     source = tree.source(SPARSE)
     listed = bound(source.defined("MiniMaxM3SparseBackend"), "supported_kv_cache_dtypes")
-    return source.found(listed, [name for name in words(listed) if name != "auto"])
+    return source.found(listed, [name for name in texts(listed) if name != "auto"])
 
 
 READERS = {

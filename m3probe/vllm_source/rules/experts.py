@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from m3probe.vllm_source.look import Absent, Moved, bindings, bound, evaluate, words
+from m3probe.vllm_source.look import Absent, Moved, bindings, bound, evaluate, members
 from m3probe.vllm_source.rules._known import same_shape
 from m3probe.vllm_source.rules._platform import mx_archs
 from m3probe.vllm_source.shape import branches, identifiers, speaks_of
@@ -20,7 +20,9 @@ def order(tree: Tree) -> Found:
     """Members in the order that ``auto`` asks them on ROCm, those included that only another platform supports."""
     source = tree.source(MXFP8)
     table = source.bound("_SUPPORTED_BACKENDS")
-    return source.found(table, {"mxfp8": words(table) + _rocm_mxfp8(source), "mxfp4": _mxfp4_order(tree)})
+    return source.found(
+        table, {"mxfp8": members(evaluate(table), "Fp8MoeBackend") + _rocm_mxfp8(source), "mxfp4": _mxfp4_order(tree)}
+    )
 
 
 def _rocm_mxfp8(source: Source) -> list[str]:
@@ -56,13 +58,13 @@ def _mxfp4_order(tree: Tree) -> list[str]:
     same_shape(source, choice, "select_mxfp4_moe_backend")
     same_shape(source, source.function("_filter_by_activation"), "_filter_by_activation")
     listed = bound(source.function("_get_priority_backends_for_gpt_oss"), "_AVAILABLE_BACKENDS")
-    return words(listed) + _rocm_mxfp4(choice)
+    return members(evaluate(listed), "Mxfp4MoeBackend") + _rocm_mxfp4(choice)
 
 
 def _rocm_mxfp4(choice: ast.AST) -> list[str]:
     """0.24 and 0.25.1: the one that is taken on ROCm when nothing of the list is supported."""
     return [
-        str(evaluate(part.value)).rpartition(".")[2]
+        members(evaluate(part.value), "Mxfp4MoeBackend")[0]
         for test in branches(choice, "is_rocm")
         for part in test.body
         if isinstance(part, ast.Assign) and ast.unparse(part.targets[0]) == "backend"
@@ -76,22 +78,14 @@ def names(tree: Tree) -> Found:
     mxfp4 = tree.source(MXFP4)
     families = bound(mxfp4.function("map_mxfp4_backend"), "mapping")
     value = {
-        "mxfp8": {name: [member] for name, member in _members(table, source).items() if isinstance(member, str)},
-        "mxfp4": {name: list(found) for name, found in _members(families, mxfp4).items()},
+        "mxfp8": {
+            name: members(held, "Fp8MoeBackend") for name, held in evaluate(table, bindings(source.module)).items()
+        },
+        "mxfp4": {
+            name: members(held, "Mxfp4MoeBackend") for name, held in evaluate(families, bindings(mxfp4.module)).items()
+        },
     }
     return source.found(table, value)
-
-
-def _members(table: ast.expr, source: Source) -> dict[str, str | list[str]]:
-    found = evaluate(table, bindings(source.module))
-    return {name: words_of(value) for name, value in found.items()}
-
-
-def words_of(value: object) -> str | list[str]:
-    """A member's own name, or those of a list of members."""
-    if isinstance(value, list | tuple):
-        return [str(item).rpartition(".")[2] for item in value]
-    return str(value).rpartition(".")[2]
 
 
 def mxfp8_aiter(tree: Tree) -> Found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from m3probe.vllm_source.look import Absent, Moved, bound, mentions, words
+from m3probe.vllm_source.look import Absent, Moved, bound, mentions, texts
 from m3probe.vllm_source.rules._known import same_shape
 from m3probe.vllm_source.rules.attention import AMD, LAYER, MODEL
 from m3probe.vllm_source.shape import branch, identifiers, raises, speaks_of
@@ -43,9 +43,11 @@ def index_reuse(tree: Tree) -> Found:
     same_shape(model, skips, "_should_skip_index_topk")
     source = tree.source(MODELS_CONFIG)
     if not mentions(source.module, "use_index_cache"):
+        if mentions(source.module, "MiniMaxM3SparseForConditionalGeneration"):
+            raise Moved(f"{MODELS_CONFIG}: M3's config is verified in another way")
         return model.found(skips, {"flat": "silent"})
     config = source.defined("MiniMaxM3SparseForConditionalGenerationConfig")
-    if words(bound(config, "INDEX_CACHE_KEYS")) != list(KEYS):
+    if texts(bound(config, "INDEX_CACHE_KEYS")) != list(KEYS):
         raise Moved(f"{source.where(config)}: other settings than {', '.join(KEYS)}")
     check = source.function("MiniMaxM3SparseForConditionalGenerationConfig.verify_and_update_model_config")
     refused = branch(check, "misplaced")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from m3probe.vllm_source.look import Absent, Moved, Name, bindings, bound, evaluate, integer, parameters, words
+from m3probe.vllm_source.look import Absent, Moved, Name, bindings, bound, evaluate, integer, parameters, texts, words
 from m3probe.vllm_source.rules._env import default_of
 from m3probe.vllm_source.rules._known import same_shape
 from m3probe.vllm_source.shape import branch, comparison, identifiers, raises, speaks_of
@@ -69,7 +69,7 @@ def archs(tree: Tree) -> Found:
     for part in ast.walk(function):
         if isinstance(part, ast.Assign) and ast.unparse(part.targets[0]) == "supported_archs":
             same_shape(source, function, "_rocm_arch_available", [part.value])
-            return source.found(part, words(part.value))
+            return source.found(part, texts(part.value))
     raise Moved(f"{FILE}: _rocm_arch_available holds no supported_archs")
 
 

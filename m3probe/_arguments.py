@@ -1,0 +1,159 @@
+"""The words of the command line: what each verb takes, and what a number or a path may be."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NoReturn
+
+from m3probe import __version__, _streams
+
+EXIT_USAGE = 2
+MOST_RANKS = 4096
+MOST_TOKENS = 2**30
+Verb = Callable[[argparse.Namespace], int]
+
+_EXITS = """exit status:
+  0  inspect, analyze, recipe: read (findings never change it); assert: every rule holds
+  1  assert: a rule failed; recipe: a required path is not eligible
+  2  usage, or contradictory or unknown names in a rules file; --junit cannot be written
+  3  an input is missing, unreadable, or not what it should be; or stdout cannot be written
+  4  assert: evidence missing or untrusted for some rule
+ 70  a fault of m3probe itself: one sentence, and where the traceback was written
+130  interrupted (Ctrl-C)
+"""
+
+
+def split(words: list[str]) -> tuple[list[str], list[str]]:
+    """``recipe ... -- vllm serve ...``: what follows the first ``--`` is another program's command line."""
+    if words[:1] != ["recipe"] or "--" not in words:
+        return words, []
+    at = words.index("--")
+    return words[:at], words[at + 1 :]
+
+
+class Parser(argparse.ArgumentParser):
+    """Its words are escaped like all foreign text, and reach whatever stdout and stderr are."""
+
+    def error(self, message: str) -> NoReturn:
+        from m3probe.present.escape import safe
+
+        _streams.put(sys.stderr, f"{self.format_usage()}{self.prog}: error: {safe(message)}\n")
+        raise SystemExit(EXIT_USAGE)
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        _streams.put(sys.stderr, message or "")
+        raise SystemExit(_streams.finish(status))
+
+
+def parser_of(verbs_: Mapping[str, Verb]) -> Parser:
+    """The whole command line; ``verbs_``: name -> function."""
+    parser = Parser(
+        prog="m3probe",
+        description="Evidence about where a vLLM server's time goes, and whether its fast paths ran.",
+        epilog=_EXITS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"m3probe {__version__}")
+    verbs = parser.add_subparsers(required=True)
+    _add(verbs, "analyze", "answer the five questions from a trace and name the next bottleneck", workload=True)
+    _add(verbs, "inspect", "say what is in a file and whether it can be trusted")
+    check = _add(verbs, "assert", "check rules against a trace (for CI)", workload=True, rules=True)
+    check.add_argument("--junit", type=_path, metavar="FILE", help="also write a JUnit XML report")
+    _add_recipe(verbs)
+    for name, verb in verbs_.items():
+        verbs.choices[name].set_defaults(verb=verb)
+    return parser
+
+
+def _add(
+    verbs: argparse._SubParsersAction[Parser],
+    name: str,
+    words: str,
+    *,
+    workload: bool = False,
+    rules: bool = False,
+) -> Parser:
+    parser = verbs.add_parser(name, help=words, description=words[:1].upper() + words[1:] + ".")
+    if rules:
+        parser.add_argument("rules", type=_path, metavar="RULES", help="rules file (TOML, see docs/assert.md)")
+    parser.add_argument("paths", type=_path, nargs="+", metavar="PATH", help="trace file, or folder of rank files")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    parser.add_argument("--no-progress", action="store_true", help="no progress on stderr")
+    if workload:
+        parser.add_argument("--model-config", type=_path, metavar="FILE", help="the served model's config.json")
+        parser.add_argument("--tp", type=_size, metavar="N", help="tensor parallel size of the run")
+        parser.add_argument("--ep", type=_size, metavar="N", help="expert parallel size of the run")
+        _add_known(parser)
+    return parser
+
+
+def _add_known(parser: Parser) -> None:
+    """What makes more than ``executed`` of a trace: the configuration it ran with, and what its answers were worth."""
+    known = parser.add_argument_group("the server's configuration and the quality of its answers")
+    known.add_argument(
+        "--recipe", type=_path, metavar="FILE", help="script, compose or Kubernetes file that started it"
+    )
+    _add_setup(known)
+    known.add_argument("--eval", type=_path, metavar="FILE", help="evaluation results (lm-eval, or vLLM's GSM8K JSON)")
+    known.add_argument("--eval-baseline", type=_path, metavar="FILE", help="the same of a server that is known good")
+    known.add_argument("--cosine", type=_path, metavar="FILE", help="cosines with a float32 reference, {name: value}")
+
+
+def _add_recipe(verbs: argparse._SubParsersAction[Parser]) -> None:
+    words = "say what a server's command line allows, before anything runs"
+    parser = verbs.add_parser(
+        "recipe",
+        help=words,
+        description=words[:1].upper() + words[1:] + ".",
+        usage="m3probe recipe [options] (FILE | -- vllm serve MODEL ...)",
+    )
+    parser.add_argument(
+        "file", type=_path, nargs="?", metavar="FILE", help="script, compose or Kubernetes file with the command"
+    )
+    _add_setup(parser)
+    parser.add_argument("--model-config", type=_path, metavar="FILE", help="the served model's config.json")
+    parser.add_argument("--concurrency", type=_count, metavar="N", help="requests that decode together")
+    parser.add_argument("--isl", type=_count, metavar="N", help="tokens of a prompt")
+    parser.add_argument("--osl", type=_count, metavar="N", help="tokens of an answer")
+    parser.add_argument("--spec", type=_count, metavar="K", help="drafted tokens, when the command does not say")
+    parser.add_argument(
+        "--require", action="append", default=[], metavar="PATH[:PHASE]", help="exit 1 unless this path is eligible"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def _add_setup(parser: argparse._ActionsContainer) -> None:
+    """What a command line alone does not say of a server."""
+    parser.add_argument("--service", metavar="NAME", help="which of several commands in FILE (its name, or its number)")
+    build = parser.add_mutually_exclusive_group()
+    build.add_argument("--vllm", metavar="VERSION", help="judge by the bundled rules of this release")
+    build.add_argument("--vllm-path", type=_path, metavar="DIR", help="judge by the rules in this vLLM's source")
+    parser.add_argument("--env-file", type=_path, metavar="FILE", help="environment of the server")
+    parser.add_argument("--gpu", metavar="NAME", help="accelerator, such as mi355x (the default) or mi300x")
+    parser.add_argument(
+        "--tuned-table", type=_path, action="append", default=[], metavar="PATH", help="tuned CSV, or a folder of them"
+    )
+
+
+def _path(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("an empty path names nothing")  # Path("") would be the current folder
+    return Path(text)
+
+
+def _size(text: str) -> int:
+    return _whole(text, MOST_RANKS)
+
+
+def _count(text: str) -> int:
+    return _whole(text, MOST_TOKENS)
+
+
+def _whole(text: str, most: int) -> int:
+    # ASCII: int() reads the digits of every script
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(most)) and 1 <= int(text) <= most):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no whole number from 1 to {most:,}")
+    return int(text)

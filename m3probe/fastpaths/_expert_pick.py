@@ -1,0 +1,19 @@
+"""Which backend multiplies the experts, whatever the checkpoint's quantisation."""
+
+from __future__ import annotations
+
+from m3probe.fastpaths._experts import Pick
+from m3probe.fastpaths._experts_mxfp4 import mxfp4_pick
+from m3probe.fastpaths._experts_mxfp8 import mxfp8_pick
+from m3probe.schema.setup import Setup
+
+
+def pick(setup: Setup) -> Pick:
+    """The backend by the checkpoint's quantisation."""
+    if setup.gfx and not setup.gfx.startswith("gfx"):
+        return Pick(None, f"{setup.gfx} is no ROCm GPU: not judged", None)
+    by_quant = {"mxfp8": mxfp8_pick, "mxfp4": mxfp4_pick}
+    quant = setup.model.moe_quant
+    if quant in by_quant:
+        return by_quant[quant](setup)
+    return Pick(None, f"experts are {quant}: not judged" if quant else "the experts' quantisation is not known", None)
