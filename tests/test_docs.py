@@ -88,3 +88,11 @@ def test_relative_links_lead_somewhere(document: Path) -> None:
 def test_every_claim_of_the_method_has_a_line() -> None:
     words = set(re.findall(r"\b[A-Z]\d\b", (ROOT / "docs" / "method-coverage.md").read_text()))
     assert [claim for claim in CLAIM_IDS if claim not in words] == []
+
+
+def test_every_fast_path_and_gate_is_in_the_documents() -> None:
+    shelves = {"fastpaths": "paths.md", "gates": "gates.md"}
+    for room, page in shelves.items():
+        text = (ROOT / "docs" / page).read_text()
+        names = [path.stem for path in (ROOT / "m3probe" / room).glob("*.py") if not path.stem.startswith("_")]
+        assert [name for name in sorted(names) if f"`{name}`" not in text] == []
