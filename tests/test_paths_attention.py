@@ -171,9 +171,7 @@ def test_without_drafts_nothing_is_verified() -> None:
 
 
 def test_verification_is_eligible_only_where_the_single_token_path_is() -> None:
-    assert (
-        at("spec_sparse_pa", setup(tp=2, env=GATED, draft=eagle()), decode(4, 1)).state is State.REFUSED_AT_START
-    )
+    assert at("spec_sparse_pa", setup(tp=2, env=GATED, draft=eagle()), decode(4, 1)).state is State.REFUSED_AT_START
     assert at("spec_sparse_pa", setup("0.25.1", env=GATED, draft=eagle()), decode(4, 1)).state is State.OFF
 
 

@@ -798,7 +798,9 @@ def test_generated_names_are_executed_and_rest_on_source(tmp_path: Path) -> None
         "AITER one-stage",
         True,
     )
-    assert (rows[CUSTOM].counts["calls"], rows[CUSTOM].counts["fallback_calls"]) == (2, 1), "QuickReduce is none of its own"
+    assert (rows[CUSTOM].counts["calls"], rows[CUSTOM].counts["fallback_calls"]) == (2, 1), (
+        "QuickReduce is none of its own"
+    )
     assert rows[QR].variant.startswith("HIP INT4")
 
 

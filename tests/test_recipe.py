@@ -338,3 +338,35 @@ def test_the_compose_sample_is_read_whole() -> None:
     states = {line["id"]: line["state"] for line in report["paths"]}
     assert states["index_reuse"] == states["shared_expert_fusion"] == states["spec_sparse_pa"] == "eligible"
     assert BASE.split()[1] == "128"
+
+
+CONDITIONAL = ROOT / "tests" / "data" / "recipe" / "gated.sh"
+
+
+def states(*words: str | Path) -> dict[str, str]:
+    found = run("recipe", "--vllm", "0.33.0", "--concurrency", "128", "--json", *words)
+    assert found.returncode == 0, found.stderr
+    return {line["id"]: line["state"] for line in json.loads(found.stdout)["paths"]}
+
+
+def test_a_path_that_hangs_on_a_condition_of_the_script_is_unproven_until_it_is_settled(tmp_path: Path) -> None:
+    """The layout variable and --linear-backend stand in an if; QuickReduce's do not."""
+    left_open = states(CONDITIONAL)
+    assert left_open["aiter_sparse_pa"] == left_open["fused_qknorm_rope_kv"] == "unproven"
+    assert left_open["quick_reduce"] == "refused"
+    settled = tmp_path / "serve.env"
+    settled.write_text("VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT=1\n")
+    assert states("--env-file", settled, CONDITIONAL)["aiter_sparse_pa"] == "eligible"
+    settled.write_text("VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT=0\n")
+    assert states("--env-file", settled, CONDITIONAL)["aiter_sparse_pa"] == "off"
+
+
+def test_what_the_command_sets_wins_over_the_environment_file(tmp_path: Path) -> None:
+    outer = tmp_path / "serve.env"
+    outer.write_text("VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT=0\nVLLM_ROCM_QUICK_REDUCE_QUANTIZATION=INT8\n")
+    found = run(
+        "recipe", "--vllm", "0.33.0", "--concurrency", "128", "--env-file", outer, RECIPES / "m3-mxfp8-gated.sh"
+    )
+    text = " ".join(found.stdout.split())
+    assert "VLLM_ROCM_QUICK_REDUCE_QUANTIZATION=INT4" in text
+    assert "57 x AITER page-16 expected per step" in text

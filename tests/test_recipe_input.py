@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
+from tree import ROOT
 
 from m3probe.errors import M3ProbeError, UnreadableInput, UsageError
 from m3probe.recipe.asked import Given, merged
@@ -30,6 +31,7 @@ from m3probe.recipe.text import MOST_BYTES
 from m3probe.schema.setup import Build, Rule, RuleStatus
 
 DATA = Path(__file__).parent / "data" / "recipe"
+PRINTED = ROOT / "samples" / "recipes" / "m3-mxfp8-printed.sh"
 USUAL = Flags.usual()
 NAMES = [
     "--model", "--tensor-parallel-size", "--max-num-seqs", "--max-num-batched-tokens", "--max-model-len", "--block-size",
@@ -294,7 +296,7 @@ def test_origins_and_argv_are_kept() -> None:
 
 
 def test_the_printed_command_sets_four_variables_and_no_gated_path() -> None:
-    read = read_any(DATA / "printed_mxfp8.sh", USUAL)
+    read = read_any(PRINTED, USUAL)
     assert read.model == "MiniMaxAI/MiniMax-M3-MXFP8"
     assert read.env == {
         "VLLM_ENGINE_READY_TIMEOUT_S": "3600",
@@ -316,8 +318,8 @@ def test_the_printed_command_sets_four_variables_and_no_gated_path() -> None:
         "--reasoning-parser": "minimax_m3",
         "--enable-auto-tool-choice": True,
     }
-    assert read.origins["VLLM_ROCM_USE_AITER"].endswith("printed_mxfp8.sh:4")
-    assert read.origins["--moe-backend"].endswith("printed_mxfp8.sh:12")
+    assert read.origins["VLLM_ROCM_USE_AITER"].endswith("m3-mxfp8-printed.sh:4")
+    assert read.origins["--moe-backend"].endswith("m3-mxfp8-printed.sh:12")
     assert not read.untold
     assert not read.unknown_flags
 
@@ -384,6 +386,9 @@ def test_several_servers_ask_for_a_choice_and_each_has_its_own_branch() -> None:
         ("echo vllm serve N; pkill -f 'vllm serve'; vllm serve M", {}, {}),
         ("cd /x && export A=1 && vllm serve M -tp 4 2>&1 | tee log", {"A": "1"}, {"--tensor-parallel-size": "4"}),
         ("go() {\n  export B=2\n  vllm serve M -tp 4\n}\nexport A=1\ngo", {"A": "1", "B": "2"}, {"--tensor-parallel-size": "4"}),
+        ("f() { g; }\ng() { export A=1; }\nf\nvllm serve M", {"A": "1"}, {}),
+        ("f() { export A=1; }\nf\nf() { export B=1; }\nvllm serve M", {"A": "1"}, {}),
+        ("main() { setup; vllm serve M; }\nsetup() { export A=1; }\nmain", {"A": "1"}, {}),
         ("setup() { export A=1; }\nsetup\nvllm serve M", {"A": "1"}, {}),
         (": \"${T:=4}\"\nvllm serve M -tp $T", {}, {"--tensor-parallel-size": "4"}),
         ("A=1 B=$((1+1)) true\nA=5 vllm serve M", {"A": "5"}, {}),
@@ -454,6 +459,7 @@ def test_a_sourced_file_is_told() -> None:
         ("vllm serve ${M", "never ends"),
         ("X=(a b", "an array that begins here never ends"),
         ("ls", "no vllm serve command in it"),
+        ("a;" * 200_000, "more than 250,000 words and operators"),
         ("if x; then " * 300, "blocks stand more than 200 deep"),
         ("A=aaaaaaaa\n" + "A=$A$A$A$A\n" * 12 + "vllm serve $A", "grows beyond"),
         ("f() { g; g; }\ng() { h; h; }\nh() { i; i; }\ni() { " + "x; " * 40_000 + "}\nf\nvllm serve M", "more than 100,000 commands"),
@@ -518,6 +524,13 @@ def test_a_kubernetes_container_with_its_config_map() -> None:
     assert read.origins["--tensor-parallel-size"] == f"{file}:22"
 
 
+def test_a_variable_that_grows_beyond_a_word_is_not_known() -> None:
+    env = "[{name: A, value: '" + "y" * 60_000 + "'}, {name: B, value: $(A)$(A)}]"
+    read = read_yaml(f"kind: P\nspec: {{containers: [{{name: a, command: [vllm, serve, M], env: {env}}}]}}", USUAL)
+    assert read.uncertain == ("B",)
+    assert set(read.env) == {"A"}
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [
@@ -532,6 +545,7 @@ def test_a_kubernetes_container_with_its_config_map() -> None:
         ("services: {a: {command: 'x \"'}}", UsageError),
         ("services: {a: {image: nginx}}", UsageError),
         ("kind: Pod", UsageError),
+        ("services: {a: {command: 'vllm serve M " + "${A:-b}" * 20_000 + "'}}", UsageError),
     ],
 )  # fmt: skip
 def test_yaml_that_cannot_be_used(text: str, error: type[M3ProbeError]) -> None:

@@ -33,8 +33,19 @@ def state_at(path: FastPath, setup: Setup, point: Point) -> PathState:
     """Judge one path at one point.
 
     Refusals are all kept: the first is not the only one a user has to lift. An unknown need leaves the
-    path unknown only where nothing refuses it.
+    path unknown only where nothing refuses it. What hangs on a setting that the input leaves open is unproven.
     """
+    found = _settled(path, setup, point)
+    said = (found.asked, *(j.answer.text for j in found.judged if j.answer.held is not Held.YES))
+    open_ = [name for name in setup.uncertain if any(name in text for text in said)]
+    if not open_ or found.state is State.UNPROVEN:
+        return found
+    return PathState(
+        State.UNPROVEN, f"{found.asked}; {', '.join(open_)} hangs on a condition of the input", found.judged
+    )
+
+
+def _settled(path: FastPath, setup: Setup, point: Point) -> PathState:
     asked = path.asked(setup) if path.asked else None
     text = asked.text if asked else ""
     if asked and asked.state is Held.NO:

@@ -160,11 +160,10 @@ def _slower(ask: Ask, paths: Mapping[str, PathLine]) -> tuple[Warned, ...]:
 
 
 def _uncertain(given: Given) -> tuple[str, ...]:
-    """What only some condition of the input decides is judged as if no condition held."""
-    return tuple(
-        f"{name} hangs on a condition ({given.origins.get(name, 'not said where')}): judged as if it did not hold"
-        for name in given.uncertain
-    )
+    """What only some condition of the input decides; the paths that hang on it are unproven."""
+    told = " ".join(given.untold)
+    left = [name for name in given.uncertain if name not in told]
+    return tuple(f"{name} hangs on a condition of the input: --env-file can settle it" for name in left)
 
 
 def _guessed(ask: Ask) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from m3probe.errors import UsageError
 from m3probe.recipe import Ask
 from m3probe.recipe.asked import Given
 from m3probe.recipe.flags import Flags
-from m3probe.recipe.reading import read_any, read_command, read_env_file
+from m3probe.recipe.reading import merged, read_any, read_command, read_environment
 from m3probe.recipe.tuned import read_tables
 from m3probe.schema.setup import Build
 from m3probe.vllm_source import read_build
@@ -79,9 +79,11 @@ def _given(server: Server, build: Build) -> Given:
 
 
 def _with_env(given: Given, file: Path | None) -> Given:
-    """The file's variables below those of the command itself."""
+    """The file's variables below those of the command itself, but for those that a condition leaves open there."""
     if file is None:
         return given
-    outer = read_env_file(file)
-    origins = {name: str(file) for name in outer} | dict(given.origins)
-    return replace(given, env={**outer, **given.env}, origins=origins)
+    outer = read_environment(file)
+    settled = {name for name in given.uncertain if name in outer.env}
+    sure = {name: value for name, value in given.env.items() if name not in settled}
+    both = merged(outer, replace(given, env=sure, uncertain=tuple(n for n in given.uncertain if n not in settled)))
+    return replace(both, origins={**both.origins, **{name: outer.origins.get(name, str(file)) for name in settled}})

@@ -13,6 +13,7 @@ from m3probe.recipe.asked import Given, Word
 from m3probe.recipe.command import from_words, names_server
 from m3probe.recipe.docker import served_by
 from m3probe.recipe.environment import dotenv_lines
+from m3probe.recipe.expand import LONGEST
 from m3probe.recipe.flags import Flags
 from m3probe.recipe.text import existing_text
 from m3probe.recipe.wording import Ground
@@ -173,6 +174,8 @@ def _compose_words(section: Any, where: str, held: _Collected) -> list[Word]:
     if section is None:
         return []
     at = _place(section, where)
+    if len(_as_text(section)) > LONGEST:
+        raise UsageError(f"a command of more than {LONGEST:,} characters", where=at)
     try:
         return [_compose_word(text, at, held) for text in shlex.split(_as_text(section))]
     except ValueError as error:
@@ -285,16 +288,21 @@ def _value_from(source: Any, where: str, maps: Mapping[str, Mapping[str, Any]]) 
 def _kubernetes_word(text: str, where: str, held: _Collected) -> Word:
     """``$(NAME)`` of the container's variables; one that is not set stays as it is (Kubernetes does so)."""
     unsure: list[str] = []
+    grown = 0
 
     def value(found: re.Match[str]) -> str:
+        nonlocal grown
         doubled, name = found.groups()
         if doubled:
             return str(found.group()[1:])
-        if name in held.unsure:
+        said = held.env.get(name, str(found.group()))
+        grown += len(said)
+        if name in held.unsure or grown > LONGEST:
             unsure.append(name)
-        return held.env.get(name, str(found.group()))
+            return str(found.group())
+        return said
 
-    done = _KUBERNETES.sub(value, text) if len(text) < 64 * 1024 else text
+    done = _KUBERNETES.sub(value, text)
     return Word(done, where, known=not unsure, why=f"$({unsure[0]}) is not known ({where})" if unsure else "")
 
 

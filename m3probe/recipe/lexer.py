@@ -62,6 +62,8 @@ class Token:
         return "".join(marks[part.kind].format(part.text) for part in self.parts)
 
 
+MOST_TOKENS = 250_000  # a few seconds; 4 MiB of "a;" took 40
+
 OPERATORS = (
     "<<<", "<<-", ";;&", "&>>", "&&", "||", ";;", ";&", "|&", "<<", ">>", "<&", ">&", "&>", "<>", ">|",
     "\n", ";", "&", "|", "(", ")", "<", ">",
@@ -102,6 +104,8 @@ class _Lexer:
     def tokens(self) -> list[Token]:
         while (token := self.next()) is not None:
             self.out.append(token)
+            if len(self.out) > MOST_TOKENS:
+                raise UsageError(f"more than {MOST_TOKENS:,} words and operators", where=self.where)
         return self.out
 
     def fail(self, what: str, line: int) -> UsageError:
@@ -340,6 +344,8 @@ class _Lexer:
                 self.at += 1
             else:
                 items.append(self.word())
+                if len(items) > MOST_TOKENS:
+                    raise UsageError(f"an array of more than {MOST_TOKENS:,} words", where=f"{self.where}:{line}")
 
 
 def _joined(parts: Sequence[Part]) -> tuple[Part, ...]:

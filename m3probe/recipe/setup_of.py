@@ -52,6 +52,7 @@ def make(given: Given, build: Build, known: Known, gpu: str | None, drafts: int 
         env=given.env,
         flags=given.flags,
         draft=_draft(given.flags, drafts),
+        uncertain=given.uncertain,
     )
     return Made(setup, device, (*assumed, *known.assumed))
 

@@ -7,6 +7,7 @@ under the same condition. Functions are followed where they are called.
 from __future__ import annotations
 
 import re
+import sys
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -43,6 +44,8 @@ class Walk:
     start: Given
     steps: int = 0
     calls: list[int] = field(default_factory=list)
+    now: int = 0
+    """Blocks before the command at the top that led here: functions defined by then exist."""
     sourced: list[str] = field(default_factory=list)
     around: set[tuple[int, int]] = field(default_factory=set)
     bodies: dict[int, list[Command]] = field(default_factory=dict)
@@ -59,6 +62,7 @@ class Walk:
         assert self.command is not None
         self.around = set(self.command.path)
         body = self._body_of(self.command)
+        now = sys.maxsize  # where nothing calls the body, every function of the script may exist
         for command in self.script.commands:
             if self._body_of(command) is not None:
                 continue
@@ -67,9 +71,14 @@ class Walk:
             called = self._called(command)
             if called is not None and called == body:
                 self.around |= set(command.path)
+                now = command.blocks
                 break
             self.step(command, "")
-        for command in self.bodies.get(body, ()) if body is not None else ():
+        if body is None:
+            return
+        self.calls.append(body)
+        self.now = now
+        for command in self.bodies[body]:
             if command is self.command:
                 return
             self.step(command, "")
@@ -78,9 +87,9 @@ class Walk:
         return next((number for number, _ in command.path if number in self.bodies), None)
 
     def _called(self, command: Command) -> int | None:
-        """The body that runs where this command calls a function: its last definition before it."""
+        """The body that runs where this command calls a function: its last definition before that moment."""
         numbers = self.script.functions.get(command.words[0].bare, [])
-        at = bisect_right(numbers, command.blocks)
+        at = bisect_right(numbers, self.now if self.calls else command.blocks)
         return numbers[at - 1] if at else None
 
     def step(self, command: Command, maybe: str) -> None:
@@ -96,6 +105,7 @@ class Walk:
         if body is None or body in self.calls:
             self.follow(command, maybe)
             return
+        self.now = self.now if self.calls else command.blocks
         self.calls.append(body)
         self.around.add((body, 0))
         for inner in self.bodies[body]:

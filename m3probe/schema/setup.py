@@ -116,6 +116,8 @@ class Setup:
     draft: Mapping[str, Any] | None = None
     """Speculative config (method, model, num_speculative_tokens, attention_backend); None: no draft."""
     tuned_tables: Mapping[str, Any] = field(default_factory=dict)
+    uncertain: tuple[str, ...] = ()
+    """Variables and flags that a condition of the input decides: what ``env`` and ``flags`` say of them may not hold."""
 
     def on(self, name: str, default: bool | None) -> bool | None:
         """An on/off environment variable: vLLM reads 1/true as on; unset is the default."""
