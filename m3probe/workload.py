@@ -6,12 +6,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from m3probe.errors import UnreadableInput, UsageError
+from m3probe.errors import UsageError
 from m3probe.model.recording import Meta, Recording
 from m3probe.schema.gates import EvalRun, GateFacts, Score
 
 if TYPE_CHECKING:
     from m3probe.recipe.asking import Server
+
+
+MOST_BYTES = 64 * 2**20
+"""Of an evaluation or a file of cosines; lm-eval's results are a few hundred KiB, its samples lie beside them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +88,11 @@ def _device(meta: Meta) -> str | None:
 
 def _gate_facts(quality: Quality) -> GateFacts:
     from m3probe.readers.eval_results import read_cosines
+    from m3probe.readers.small_file import read_small
 
     if quality.baseline and not quality.evaluation:
         raise UsageError("--eval-baseline without --eval", next_move="Give the evaluation that it is held against")
-    cosines = read_cosines(_bytes(quality.cosines), str(quality.cosines)) if quality.cosines else None
+    cosines = read_cosines(read_small(quality.cosines, MOST_BYTES), str(quality.cosines)) if quality.cosines else None
     return GateFacts(run=_run(quality), cosines=cosines)
 
 
@@ -109,21 +114,6 @@ def _run(quality: Quality) -> EvalRun | None:
 
 def _scores(path: Path) -> tuple[Score, ...]:
     from m3probe.readers.eval_results import read_scores
+    from m3probe.readers.small_file import read_small
 
-    return read_scores(_bytes(path), str(path))
-
-
-_MOST_BYTES = 64 * 2**20
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        with path.open("rb") as stream:
-            content = stream.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise UnreadableInput(
-            f"cannot be opened ({error.strerror})", where=str(path), next_move="Check the path and its rights"
-        ) from error
-    if len(content) > _MOST_BYTES:
-        raise UnreadableInput(f"larger than {_MOST_BYTES // 2**20} MiB, which no such file is", where=str(path))
-    return content
+    return read_scores(read_small(path, MOST_BYTES), str(path))

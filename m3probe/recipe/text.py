@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import stat
 from pathlib import Path
 
 from m3probe.errors import UnreadableInput
+from m3probe.readers.small_file import read_small
 
 MOST_BYTES = 4 * 1024 * 1024
 
@@ -16,16 +16,7 @@ def file_text(path: Path) -> str:
     Raises:
         UnreadableInput: it is missing, no regular file, over 4 MiB, binary, or not UTF-8.
     """
-    try:
-        # A pipe or a device would never end, or end with what nobody wrote.
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise UnreadableInput("not a regular file", where=str(path))
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a file name"
-        raise UnreadableInput(f"cannot be read: {reason}", where=str(path)) from error
-    return decoded(data, str(path))
+    return decoded(read_small(path, MOST_BYTES), str(path))
 
 
 def decoded(data: bytes, where: str) -> str:

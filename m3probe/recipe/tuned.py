@@ -10,6 +10,7 @@ from pathlib import Path
 from m3probe.errors import UnreadableInput
 from m3probe.fastpaths.tuned_table import best, dense_kind, keys_of, tables_in_force
 from m3probe.model.recipe_report import ShapeLine, WorkPoint
+from m3probe.readers.small_file import read_small
 from m3probe.readers.tuned_tables import read_tuned_table
 from m3probe.schema.setup import Setup
 from m3probe.schema.tuned import GemmKey, MoeKey, TableKind, TunedTable
@@ -80,16 +81,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _table(path: Path) -> TunedTable:
-    try:
-        with path.open("rb") as stream:
-            content = stream.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise UnreadableInput(
-            f"cannot be opened ({error.strerror})", where=str(path), next_move="Check the path and its rights"
-        ) from error
-    if len(content) > MOST_BYTES:
-        raise UnreadableInput(f"larger than {MOST_BYTES // 2**20} MiB, which no tuned table is", where=str(path))
-    return read_tuned_table(content, str(path))
+    return read_tuned_table(read_small(path, MOST_BYTES), str(path))
 
 
 def with_tuned(shapes: Sequence[ShapeLine], setup: Setup, points: Sequence[WorkPoint]) -> tuple[ShapeLine, ...]:
