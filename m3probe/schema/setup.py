@@ -98,6 +98,15 @@ class ModelFacts:
     """The checkpoint's own (``torch_dtype``), which ``--dtype auto`` takes."""
 
 
+def _is_int(text: str) -> bool:
+    """Whether Python's ``int`` takes it: blanks around, a sign, and underscores between digits are allowed."""
+    try:
+        int(text)
+    except ValueError:
+        return False
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Setup:
     """The whole of it. ``env`` and ``flags`` hold only what was set; defaults are each path's own."""
@@ -120,11 +129,18 @@ class Setup:
     """Variables and flags that a condition of the input decides: what ``env`` and ``flags`` say of them may not hold."""
 
     def on(self, name: str, default: bool | None) -> bool | None:
-        """An on/off environment variable: vLLM reads 1/true as on; unset is the default."""
+        """An on/off variable that vLLM reads by ``.lower() in ("true", "1")``: no blanks are taken off."""
         text = self.env.get(name)
         if text is None:
             return default
-        return text.strip().lower() in ("1", "true")
+        return text.lower() in ("1", "true")
+
+    def int_on(self, name: str, default: bool | None) -> bool | None:
+        """An on/off variable that vLLM reads by ``bool(int(...))``: 2 is on; None for what stops the engine."""
+        text = self.env.get(name)
+        if text is None:
+            return default
+        return bool(int(text)) if _is_int(text) else None
 
     def number(self, name: str, default: int | None) -> int | None:
         """A whole-number environment variable; unset or no number is the default."""
