@@ -27,7 +27,8 @@ class Calls:
 
     ``per_place`` int64 [places]; ``unrecorded``: how many of them the census alone proves, [places]; ``table`` and
     ``rows``: where they stand. One entry per call: its ``place`` (-1 outside of all), ``anchor`` (index into
-    ``names``), and ``sizes`` (kernels of a graph launch; None for other calls).
+    ``names``), ``sizes`` (kernels of a graph launch; None for other calls)
+    and ``grid`` (id of a kernel's grid, -1 where it is not known; None for graph launches).
     """
 
     variant: Variant
@@ -39,6 +40,7 @@ class Calls:
     anchor: Array
     names: tuple[str, ...]
     sizes: Array | None = None
+    grid: Array | None = None
 
 
 class Names:
@@ -124,6 +126,7 @@ def _calls(variant: Variant, names: Names, where: Places, rows: Array, shown: tu
         place=place,
         anchor=np.searchsorted(np.unique(ran.name), ran.name),
         names=shown,
+        grid=ran.grid,
     )
 
 

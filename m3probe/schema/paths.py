@@ -89,6 +89,19 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
+class LaunchCheck:
+    """What the launch of an anchor must look like.
+
+    Args:
+        claim: in words.
+        check: (kernel name, grid in workgroups, rows and requests of its step) -> yes, no or unknown with its numbers.
+    """
+
+    claim: str
+    check: Callable[[str, tuple[int, int, int], int, int], Met]
+
+
+@dataclass(frozen=True, slots=True)
 class Variant:
     """One implementation of a path and the kernels it leaves in a trace.
 
@@ -172,6 +185,7 @@ class FastPath:
         logs: log lines that state it (selection, never execution).
         functions: Python functions of vLLM or AITER that only run when it does.
         sources: PRs, issues and files at a version.
+        launch: what a launch of its anchors must look like.
     """
 
     title: str
@@ -192,6 +206,7 @@ class FastPath:
     logs: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    launch: LaunchCheck | None = None
 
     def executes(self, variant: Variant) -> bool:
         """Whether a call of this variant is an execution of the path."""
