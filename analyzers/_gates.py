@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from m3probe.gates import gates, judge
+from m3probe.model.path_report import GateRow
 from m3probe.model.recording import Recording
-from m3probe.model.report import GateRow
 from m3probe.schema.gates import GateState, correct
 from m3probe.schema.paths import FastPath
 

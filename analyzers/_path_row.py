@@ -13,8 +13,8 @@ from m3probe.analyzers._gates import vouched
 from m3probe.analyzers._launched import launch_lines
 from m3probe.analyzers._places import Cell, Places, cells
 from m3probe.analyzers._said import evidence_lines, fallback_lines, name_lines, reasons_of
+from m3probe.model.path_report import PathCell, PathRow
 from m3probe.model.recording import Recording
-from m3probe.model.report import PathCell, PathRow
 from m3probe.schema.paths import Anchor, FastPath
 from m3probe.schema.verdicts import PathVerdict, Phase
 
@@ -116,13 +116,26 @@ def row_of(name: str, found: Looked, vendor: str, hides: tuple[str, ...]) -> Pat
 
 def _reasons(found: Looked, hides: tuple[str, ...]) -> tuple[str, ...]:
     """What the configuration says first, where there is one; then what the recording lacks."""
-    said = tuple(dict.fromkeys(reason for j in found.judged for reason in j.reasons))
+    said = _by_configuration(found)
     if found.judged and found.verdict is not PathVerdict.UNPROVEN:
         return (*said, *hides)
     decisive = found.decisive
     ordered = sorted(found.seen, key=lambda cell: cell.phase not in decisive)  # what decides is said first
     lacks = reasons_of(found.rec, found.path, found.ran, ordered, found.strangers)
     return (*said, *lacks, *hides, *(() if found.judged else (NO_CONFIGURATION,)))
+
+
+def _by_configuration(found: Looked) -> tuple[str, ...]:
+    """What the configuration says; a reason of some phases alone names them."""
+    phases: dict[str, dict[str, None]] = {}
+    for cell, judged in zip(found.seen, found.judged, strict=False):
+        for reason in judged.reasons:
+            phases.setdefault(reason, {})[str(cell.phase)] = None
+    whole = len({cell.phase for cell in found.seen})
+    return tuple(
+        reason if len(where) == whole or reason.startswith(tuple(where)) else f"{', '.join(where)}: {reason}"
+        for reason, where in phases.items()
+    )
 
 
 def _counts(looked: Looked) -> dict[str, int]:

@@ -14,6 +14,7 @@ from m3probe.schema.paths import Anchor, FastPath, Role, Variant
 from m3probe.schema.verdicts import Evidence
 
 _NAME = 40
+_NAMED = 4
 _SHOWN = 6
 """Lines of one kind in a report; the rest is counted."""
 
@@ -83,7 +84,7 @@ def fallback_lines(path: FastPath, ran: Sequence[Calls], vendor: str) -> tuple[s
     lines = []
     for variant in (call.variant for call in ran):
         if variant.role is Role.FALLBACK and fast:
-            asks = "; ".join(f"{v.name} ({', '.join(n.text for n in v.needs) or 'no known needs'})" for v in fast)
+            asks = "; ".join(f"{v.name} ({', '.join(n.text for n in v.needs or path.needs)})" for v in fast)
             lines.append(f"{variant.name} is what runs where none of these does: {asks}")
         if variant.note:
             lines.append(f"{variant.name}: {variant.note}")
@@ -96,7 +97,8 @@ def name_lines(path: FastPath, variants: Sequence[Variant]) -> tuple[str, ...]:
         return ()
     source = [v.name for v in variants if v.names_from_source]
     real = [v.name for v in variants if not v.names_from_source]
-    said = [f"names read in source only: {', '.join(source)}"] if source else []
+    more = f" and {len(source) - _NAMED} more" if len(source) > _NAMED else ""
+    said = [f"names read in source only: {', '.join(source[:_NAMED])}{more}"] if source else []
     return tuple(said + ([f"names seen in real traces: {', '.join(real)}"] if real and source else []))
 
 

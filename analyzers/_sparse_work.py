@@ -100,7 +100,7 @@ def _every_layer(view: View, scores: Array, sparse: int) -> Finding:
         where="decode",
         evidence=_seen(view, scores, sparse),
         advice="Neighbouring layers choose nearly the same blocks: index_topk_freq (with use_index_cache) in --hf-overrides, "
-        "nested under text_config (the flat form does nothing), lets later layers reuse a choice. It changes the model's "
+        "nested under text_config (the flat form never reaches it), lets later layers reuse a choice. It changes the model's "
         "work: a fixed-shape contract forbids it, and GSM8K is too short to test it",
         bound=bound,
         trusted=view.trusted,

@@ -13,11 +13,13 @@ from m3probe.analyzers._anchors import Calls, Names
 from m3probe.analyzers._gates import gate_rows
 from m3probe.analyzers._path_row import looked_at, row_of
 from m3probe.analyzers._places import Cell, Places, places
+from m3probe.analyzers._recipe_row import recipe_row
 from m3probe.fastpaths import fast_paths
 from m3probe.model.executed import executed
 from m3probe.model.findings import Evidence, Finding, evidence
+from m3probe.model.path_report import PathRow, PathsSection
 from m3probe.model.recording import Recording
-from m3probe.model.report import Answer, PathRow, PathsSection
+from m3probe.model.report import Answer
 from m3probe.plugs import Analyzer
 from m3probe.schema.verdicts import PathVerdict
 
@@ -42,7 +44,7 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
         row = row_of(name, found, vendor, hides)
         rows.append(row)
         findings.append(_finding(row, found.calls, _asked(where, found.seen), trusted=not hides))
-    return Answer((PathsSection(tuple(rows), gate_rows(rec)),), tuple(findings))
+    return Answer((PathsSection(tuple(rows), gate_rows(rec), recipe_row(rec)),), tuple(findings))
 
 
 ANALYZER = Analyzer(title="Did each fast path run, and as what?", order=50, judge=judge)

@@ -96,7 +96,7 @@ def _add_known(parser: Parser) -> None:
     known.add_argument(
         "--recipe", type=_path, metavar="FILE", help="script, compose or Kubernetes file that started it"
     )
-    _add_setup(known)
+    _add_setup(known, gpu="the recording's own, else mi355x")
     known.add_argument("--eval", type=_path, metavar="FILE", help="evaluation results (lm-eval, or vLLM's GSM8K JSON)")
     known.add_argument("--eval-baseline", type=_path, metavar="FILE", help="the same of a server that is known good")
     known.add_argument("--cosine", type=_path, metavar="FILE", help="cosines with a float32 reference, {name: value}")
@@ -113,26 +113,35 @@ def _add_recipe(verbs: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument(
         "file", type=_path, nargs="?", metavar="FILE", help="script, compose or Kubernetes file with the command"
     )
-    _add_setup(parser)
+    _add_setup(parser, gpu="mi355x")
     parser.add_argument("--model-config", type=_path, metavar="FILE", help="the served model's config.json")
-    parser.add_argument("--concurrency", type=_count, metavar="N", help="requests that decode together")
+    parser.add_argument(
+        "--concurrency",
+        type=_count,
+        action="append",
+        metavar="N",
+        help="requests that decode together; may be repeated",
+    )
     parser.add_argument("--isl", type=_count, metavar="N", help="tokens of a prompt")
     parser.add_argument("--osl", type=_count, metavar="N", help="tokens of an answer")
     parser.add_argument("--spec", type=_count, metavar="K", help="drafted tokens, when the command does not say")
     parser.add_argument(
         "--require", action="append", default=[], metavar="PATH[:PHASE]", help="exit 1 unless this path is eligible"
     )
+    parser.add_argument(
+        "--fail-on-warnings", action="store_true", help="exit 1 when something in the setup does not do what it says"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
-def _add_setup(parser: argparse._ActionsContainer) -> None:
+def _add_setup(parser: argparse._ActionsContainer, *, gpu: str) -> None:
     """What a command line alone does not say of a server."""
     parser.add_argument("--service", metavar="NAME", help="which of several commands in FILE (its name, or its number)")
     build = parser.add_mutually_exclusive_group()
-    build.add_argument("--vllm", metavar="VERSION", help="judge by the bundled rules of this release")
+    build.add_argument("--vllm", type=_word, metavar="VERSION", help="judge by the bundled rules of this release")
     build.add_argument("--vllm-path", type=_path, metavar="DIR", help="judge by the rules in this vLLM's source")
     parser.add_argument("--env-file", type=_path, metavar="FILE", help="environment of the server")
-    parser.add_argument("--gpu", metavar="NAME", help="accelerator, such as mi355x (the default) or mi300x")
+    parser.add_argument("--gpu", metavar="NAME", help=f"accelerator, such as mi355x or mi300x (default: {gpu})")
     parser.add_argument(
         "--tuned-table", type=_path, action="append", default=[], metavar="PATH", help="tuned CSV, or a folder of them"
     )
@@ -142,6 +151,12 @@ def _path(text: str) -> Path:
     if not text:
         raise argparse.ArgumentTypeError("an empty path names nothing")  # Path("") would be the current folder
     return Path(text)
+
+
+def _word(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("an empty word names nothing")
+    return text
 
 
 def _size(text: str) -> int:

@@ -111,9 +111,9 @@ def recipe(args: argparse.Namespace) -> int:
     from m3probe.recipe.asking import ask_of
 
     asked = ask_of(_server(args, args.file))
-    said = {"concurrency": args.concurrency, "isl": args.isl, "osl": args.osl, "drafts": args.spec}
+    said = {"concurrency": tuple(args.concurrency or ()), "isl": args.isl, "osl": args.osl, "drafts": args.spec}
     report = judged(replace(asked, **said, require=args.require))
-    failed = any(not held for _, held, _ in report.required)
+    failed = any(not held for _, held, _ in report.required) or (args.fail_on_warnings and bool(report.warnings))
     if args.json:
         from m3probe.present.json import recipe_json
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from m3probe.errors import UsageError
+from m3probe.model.recipe_report import RecipeNote
 from m3probe.model.recording import Meta, Recording
 from m3probe.schema.gates import EvalRun, GateFacts, Score
 
@@ -57,18 +58,27 @@ def with_workload(rec: Recording, workload: Workload) -> Recording:
 
 def _served(meta: Meta, server: Server, workload: Workload) -> Meta:
     """The command's sizes and model stand where the user gave none."""
-    from m3probe.recipe import setup
+    from m3probe.recipe import recipe, setup
     from m3probe.recipe.asking import ask_of
 
-    if server.gpu is None:
-        server = replace(server, gpu=_device(meta))
-    made, known = setup(ask_of(server))
+    ask = ask_of(server if server.gpu else replace(server, gpu=_device(meta)))
+    made, known = setup(ask)
     for name, said, found in (("--tp", workload.tp, made.setup.tp), ("--ep", workload.ep, made.setup.ep)):
         if said is not None and said != found:
             raise UsageError(f"{name} {said} contradicts {found} of the server's command", next_move="Leave it out")
+    judged = recipe(ask)
+    note = RecipeNote(
+        source=str(server.file or "the command"),
+        build=judged.build,
+        gpu=judged.setup.gpu,
+        stops=judged.stops,
+        warnings=judged.warnings,
+        assumed=(*made.assumed, *judged.untold),
+    )
     return replace(
         meta,
         setup=made.setup,
+        recipe=note,
         model=meta.model or known.config,
         tp=made.setup.tp,
         ep=made.setup.ep,

@@ -35,7 +35,7 @@ KV_DTYPES = ["bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2"]
 INDEXER = {"gfx": "gfx950", "score": "max", "topk": 16, "block": 128, "dim": 128, "max_blocks": 8192}
 M3_NAMES = ["MiniMaxM3SparseForCausalLM", "MiniMaxM3SparseForConditionalGeneration"]
 QKNORM = {"dtypes": ["auto", "fp8", "fp8_e4m3"]}
-CONNECTORS = ["LMCacheConnectorV1", "MoRIIOConnector", "NixlConnector"]
+CONNECTORS = ["LMCacheConnectorV1", "MoRIIOConnector", "MultiConnector", "NixlConnector"]
 ABSENT = object()
 _OLD: dict[str, Any] = {
     "sparse_pa": ABSENT,
@@ -49,6 +49,7 @@ _OLD: dict[str, Any] = {
     "draft_backend": {"v1_inherits": False, "v2_inherits": True, "v2_override": False},
     "block_size_pick": "first",
     "moriio": {"equal_pages_with_hma": False},
+    "index_dtypes": {"words": ["bf16", "fp8", "mxfp4", "nvfp4"], "open": False, "reaches": False},
 }
 _NEW: dict[str, Any] = {
     "index_skip_branch": {"skips": True},
@@ -58,11 +59,15 @@ _NEW: dict[str, Any] = {
     "piecewise_refused": True,
     "draft_backend": {"v1_inherits": False, "v2_inherits": True, "v2_override": True},
     "block_size_pick": "all",
+    "graph_sizes": {"decode_sizes": True, "v2_rounds": True},
 }
+_INDEX_WORDS = ["auto", "bf16", "fp8", "mxfp4", "nvfp4"]
 _ALL: dict[str, Any] = {"kv_cache_dtypes_m3": KV_DTYPES, "fp8_fnuz_archs": ["gfx94"], "kv_connectors": CONNECTORS}
 RULES: dict[str, dict[str, Any]] = {
-    "0.24.0": _ALL | _OLD | {"index_reuse": ABSENT},
-    "0.25.1": _ALL | _OLD | {"index_reuse": {"flat": "silent"}},
+    "0.24.0": _ALL | _OLD | {"index_reuse": ABSENT, "graph_sizes": {"decode_sizes": False, "v2_rounds": False}},
+    "0.25.1": _ALL
+    | _OLD
+    | {"index_reuse": {"flat": "silent"}, "graph_sizes": {"decode_sizes": False, "v2_rounds": True}},
     "0.32.0": _ALL
     | _NEW
     | {
@@ -70,6 +75,7 @@ RULES: dict[str, dict[str, Any]] = {
         "fp8_indexer": INDEXER | {"name": "AITER", "mfma_columns": 16},
         "index_reuse": {"flat": "silent"},
         "indexer_cp": ABSENT,
+        "index_dtypes": {"words": _INDEX_WORDS, "open": False, "reaches": True},
         "moriio": {"equal_pages_with_hma": True},
     },
     "0.33.0": _ALL
@@ -79,6 +85,7 @@ RULES: dict[str, dict[str, Any]] = {
         "fp8_indexer": INDEXER | {"name": "MSA", "mfma_columns": None},
         "index_reuse": {"flat": "raises"},
         "indexer_cp": {"flag": "attention_config.minimax_m3_indexer_cp"},
+        "index_dtypes": {"words": _INDEX_WORDS, "open": True, "reaches": True},
         "moriio": {"equal_pages_with_hma": False},
     },
 }
@@ -295,6 +302,84 @@ GEMM: dict[str, dict[str, Any]] = {
 }
 for _version, _rules in GEMM.items():
     RULES[_version] |= _rules
+_MOE_WORDS = [  # Literal MoEBackend of config/kernel.py
+    "auto",
+    "triton",
+    "deep_gemm",
+    "deep_gemm_mega_moe",
+    "cutlass",
+    "flashinfer_trtllm",
+    "flashinfer_cutlass",
+    "flashinfer_cutedsl",
+    "flashinfer_b12x",
+    "marlin",
+    "humming",
+    "triton_unfused",
+    "aiter",
+    "flydsl",
+    "emulation",
+]
+_MOE_0_32 = [
+    "auto",
+    "triton",
+    "batched_triton",
+    "deep_gemm",
+    "deep_gemm_mega_moe",
+    "cutlass",
+    "flashinfer_trtllm",
+    "flashinfer_cutlass",
+    "flashinfer_cutedsl",
+    "flashinfer_moe_ep_cutedsl",
+    "flashinfer_b12x",
+    "b12x",
+    "flashinfer_moe_ep_mega_deep_gemm",
+    "marlin",
+    "humming",
+    "triton_unfused",
+    "aiter",
+    "aiter_mega_moe",
+    "aiter_triton_mxfp4_bf16",
+    "flydsl",
+    "hpc",
+    "emulation",
+    "rdna3",
+]
+_QR_WORDS = ["FP", "INT8", "INT6", "INT4", "INT3", "NONE"]
+_NUMBERS = [  # envs.py: bool(int(...)), maybe_convert_bool, maybe_convert_int, int, a function of its own, no VLLM_*
+    "VLLM_BATCH_INVARIANT",
+    "VLLM_USE_V2_MODEL_RUNNER",
+    "VLLM_ROCM_QUICK_REDUCE_MIN_SIZE_BYTES_MB",
+    "VLLM_ROCM_QUICK_REDUCE_MAX_SIZE_BYTES_MB",
+    "VLLM_ROCM_QUICK_REDUCE_QUANTIZATION_MIN_SIZE_KB",
+    "VLLM_ROCM_MOE_PADDING",
+    "VLLM_PORT",
+    "VLLM_DISABLE_COMPILE_CACHE",
+    "LOCAL_RANK",
+]
+_CHOICES = {
+    "VLLM_ROCM_QUICK_REDUCE_QUANTIZATION": {"words": _QR_WORDS, "case": True, "many": False},
+    "VLLM_FLOAT32_MATMUL_PRECISION": {"words": ["highest", "high", "medium"], "case": False, "many": False},
+    "VLLM_GPT_OSS_SYSTEM_TOOL_MCP_LABELS": {
+        "words": ["container", "code_interpreter", "web_search_preview"],
+        "case": True,
+        "many": True,
+    },
+}
+_FOUR_WORDS = {"words": [word for word in _QR_WORDS if word != "INT3"], "case": True, "many": False}
+for _version, _rules in {
+    "0.24.0": {
+        "moe_backend_words": _MOE_WORDS,
+        "env_choices": _CHOICES | {"VLLM_ROCM_QUICK_REDUCE_QUANTIZATION": _FOUR_WORDS},
+    },
+    "0.25.1": {"moe_backend_words": [*_MOE_WORDS[:-1], "hpc", "emulation"]},
+    "0.32.0": {"moe_backend_words": _MOE_0_32},
+    "0.33.0": {"moe_backend_words": [*_MOE_0_32[:19], "aiter_triton_mxfp4_mxfp4", *_MOE_0_32[19:]]},
+}.items():
+    RULES[_version] |= {
+        "env_int": _NUMBERS,
+        "env_float": ["VLLM_LOG_STATS_INTERVAL", "VLLM_RAY_PER_WORKER_GPUS"],
+        "env_choices": _CHOICES,
+    } | _rules
 VERSIONS = tuple(RULES)
 OLD, NEW = ("0.24.0", "0.25.1"), ("0.32.0", "0.33.0")
 GATED = {"VLLM_ROCM_USE_AITER": "1", "VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT": "1"}

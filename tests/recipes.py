@@ -27,6 +27,8 @@ def judged(
 ) -> RecipeReport:
     """The report of ``ENV vllm serve MODEL --tensor-parallel-size TP BASE WORDS`` on one release."""
     build = (bundled(version) if version else Build()) or Build()
+    if isinstance(ask.get("concurrency"), int):
+        ask["concurrency"] = (ask["concurrency"],)
     command = shlex.split(f"{env} vllm serve {model} --tensor-parallel-size {tp} {BASE} {words}")
     return recipe(Ask(given=read_command(command, Flags.of(build)), build=build, **{"gpu": "mi355x"} | ask))
 

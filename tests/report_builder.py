@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from m3probe.model.findings import Bound, Evidence, Finding
+from m3probe.model.path_report import GateRow, PathRow, PathsSection, RecipeRow
 from m3probe.model.report import (
     Answer,
     BottleneckSection,
@@ -13,11 +14,8 @@ from m3probe.model.report import (
     Costs,
     CoverageRow,
     FamilyRow,
-    GateRow,
     ModelMatch,
     NextBottleneck,
-    PathRow,
-    PathsSection,
     PhaseRow,
     PlaneRow,
     QueuesSection,
@@ -160,6 +158,9 @@ def paths() -> PathsSection:
             row("refused_at_start", gates=("block_equal",), correct=GateState.BROKEN),
         ),
         (GateRow("block_equal", "KV block = sparse block = 128", GateState.BROKEN, "KV block 16, sparse block 128"),),
+        RecipeRow(
+            "serve.sh", "0.33.0", "vLLM 0.33.0: 39 of 39 rules", "MI355X", ("of H200",), ("X has no effect",), ("y",)
+        ),
     )
 
 

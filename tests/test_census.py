@@ -15,8 +15,9 @@ from tree import shared_or_skip
 from m3probe import pipeline
 from m3probe.kernels.census import CensusGraph, match_step
 from m3probe.model.executed import executed
+from m3probe.model.path_report import PathsSection
 from m3probe.model.recording import Recording
-from m3probe.model.report import Answer, PathsSection, SummarySection, TrustSection
+from m3probe.model.report import Answer, SummarySection, TrustSection
 from m3probe.schema.verdicts import Evidence
 from m3probe.sources import open_recording
 

@@ -12,8 +12,9 @@ from m3_setups import FP8_INDEX, GATED, M3, NESTED, setup
 
 from m3probe.analyzers import paths, trust
 from m3probe.analyzers._configured import WORST
+from m3probe.model.path_report import PathRow, PathsSection
 from m3probe.model.recording import Recording
-from m3probe.model.report import Answer, PathRow, PathsSection
+from m3probe.model.report import Answer
 from m3probe.schema.gates import EvalRun, GateFacts, Score
 from m3probe.schema.setup import Setup
 from m3probe.schema.verdicts import PathVerdict

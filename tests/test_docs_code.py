@@ -13,9 +13,12 @@ from tree import ROOT
 
 from m3probe import pipeline
 from m3probe.errors import UnreadableInput
+from m3probe.fastpaths._state import state_at
 from m3probe.model.recording import RecordingBuilder
 from m3probe.plugs import Analyzer, Reader
 from m3probe.schema.paths import FastPath
+from m3probe.schema.setup import Held, ModelFacts, Point, Setup, State
+from m3probe.schema.verdicts import Phase
 from m3probe.sources import no_progress
 
 SAMPLE = ROOT / "samples" / "h200-m3-tp4rank-graph.pt.trace.json.gz"
@@ -26,9 +29,9 @@ def blocks(page: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
 
 
-def template(constant: str) -> dict[str, Any]:
+def template(constant: str, number: int = 0) -> dict[str, Any]:
     """The names that a template of docs/extending.md defines."""
-    (text,) = [block for block in blocks("docs/extending.md") if f"{constant} = " in block]
+    text = [block for block in blocks("docs/extending.md") if f"{constant} = " in block][number]
     for function in ast.walk(ast.parse(text)):
         if isinstance(function, ast.FunctionDef):
             assert function.returns is not None
@@ -73,6 +76,19 @@ def test_the_fast_path_template_is_one() -> None:
     path = template("FAST_PATH")["FAST_PATH"]
     assert isinstance(path, FastPath)
     assert [variant.names_from_source for variant in path.variants] == [True, True]
+
+
+def test_the_fast_path_template_with_checks_is_judged_as_it_says() -> None:
+    """Off without its variable; with it eligible to 64 rows, and one call in each layer."""
+    path = template("FAST_PATH", 1)["FAST_PATH"]
+    assert isinstance(path, FastPath)
+    on = Setup(env={"VLLM_MY_PATH": "1"}, model=ModelFacts(layers=60))
+    small, large = Point(Phase.DECODE, 64, 64), Point(Phase.DECODE, 65, 65)
+    assert state_at(path, Setup(), small).state is State.OFF
+    assert state_at(path, on, small).state is State.ELIGIBLE
+    assert state_at(path, on, large).of(Held.NO) == ("65 rows > 64",)
+    assert path.variants[0].expected is not None
+    assert path.variants[0].expected(on, small) == 60
 
 
 def test_readme_python_prints_findings_and_the_next_bottleneck(capsys: pytest.CaptureFixture[str]) -> None:

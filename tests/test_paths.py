@@ -21,8 +21,9 @@ from m3probe.fastpaths import fast_paths
 from m3probe.kernels.demangle import demangle
 from m3probe.model.executed import executed
 from m3probe.model.findings import Finding
+from m3probe.model.path_report import PathRow, PathsSection
 from m3probe.model.recording import Recording
-from m3probe.model.report import Answer, PathRow, PathsSection
+from m3probe.model.report import Answer
 from m3probe.schema.paths import Anchor, FastPath, Variant
 from m3probe.sources import open_recording
 

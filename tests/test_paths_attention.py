@@ -15,7 +15,9 @@ from tree import shared_or_skip
 
 from m3probe.fastpaths import fast_paths
 from m3probe.fastpaths._capture import BREAKABLE, largest, modes
-from m3probe.fastpaths.index_reuse import computing, computing_layers
+from m3probe.fastpaths._capture_sizes import general
+from m3probe.fastpaths._m3 import index_dtype, v2_runner
+from m3probe.fastpaths.index_reuse import computing, computing_layers, unfilled
 from m3probe.fastpaths.indexer import one_workgroup_per_request, requests_of_grid
 from m3probe.gates import gates
 from m3probe.model.executed import executed
@@ -23,6 +25,7 @@ from m3probe.schema.setup import Held, Point, State
 from m3probe.schema.verdicts import Phase
 from m3probe.sources import open_recording
 
+NESTED_ON = {"use_index_cache": True}
 PREFILL = Point(Phase.PREFILL, 32768, 4)
 MINE = (
     "aiter_sparse_pa",
@@ -223,6 +226,50 @@ def test_0_24_has_no_reuse_at_all(flags: dict[str, str]) -> None:
     assert computing_layers(setup("0.24.0", flags=NESTED)) == 57
 
 
+@pytest.mark.parametrize(
+    ("frequency", "offset", "made"),
+    [
+        (4.0, None, 15),  # int(4.0)
+        ("4", None, 15),
+        (2.7, None, 29),  # int(2.7) = 2: ordinals 0, 2, ... 56
+        (4, -1, 14),  # (ordinal + 1) % 4 == 0: 3, 7, ... 55
+        (4, 2.0, 16),
+        (0, None, 57),
+        (-4, None, 57),
+        (None, None, 57),
+    ],
+)
+def test_reuse_settings_are_read_as_the_source_reads_them(frequency: object, offset: object, made: int) -> None:
+    text = {"use_index_cache": True, "index_topk_freq": frequency, "index_skip_topk_offset": offset}
+    assert computing_layers(setup(flags={"--hf-overrides": {"text_config": text}})) == made
+
+
+def test_a_frequency_that_is_no_number_stops_the_engine() -> None:
+    found = at(
+        "index_reuse", setup(flags={"--hf-overrides": {"text_config": NESTED_ON | {"index_topk_freq": "often"}}})
+    )
+    assert found.state is State.REFUSED_AT_START
+
+
+@pytest.mark.parametrize(
+    ("pp", "offset", "first"),
+    [(1, 0, None), (1, -1, 0), (2, 0, 27), (2, 3, None), (3, 0, 17), (4, 0, None)],
+)
+def test_a_stage_that_starts_with_a_layer_that_skips_reads_an_unfilled_buffer(pp: int, offset: int, first: int) -> None:
+    """60 layers, the first 3 dense: stages of 2 start at layers 0 and 30 (ordinal 27, 27 % 4 = 3; 27 - 3 = 24).
+
+    Of 3: 0, 20, 40 (ordinals 17, 37); of 4: 0, 15, 30, 45 (ordinals 12, 27, 42): 12 % 4 = 0, but 27 % 4 = 3.
+    """
+    expected = 27 if pp == 4 else first
+    text = NESTED_ON | {"index_topk_freq": 4, "index_skip_topk_offset": offset}
+    said = unfilled(setup(pp=pp, flags={"--hf-overrides": {"text_config": text}}))
+    assert said == "" if expected is None else f"sparse layer {expected}, the first of its stage, skips" in said
+
+
+def test_nvidias_model_file_reuses_nothing() -> None:
+    assert computing_layers(setup(gfx="sm100", flags=NESTED)) == 57
+
+
 def test_a_frequency_of_one_reuses_nothing() -> None:
     one = {"--hf-overrides": {"text_config": {"use_index_cache": True}}}
     assert at("index_reuse", setup(flags=one)).state is State.OFF
@@ -231,12 +278,62 @@ def test_a_frequency_of_one_reuses_nothing() -> None:
 # --- indexer --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_an_fp8_index_cache_without_its_indexer_stops_the_engine(version: str) -> None:
+def index(word: object, **more: object) -> dict[str, object]:
+    return {"--attention-config": {"indexer_kv_dtype": word, **more}}
+
+
+@pytest.mark.parametrize("version", NEW)
+@pytest.mark.parametrize("path", ["indexer", "sparse_attention", "fp8_kv_cache"])
+def test_an_fp8_index_cache_without_its_indexer_stops_the_engine(version: str, path: str) -> None:
     """Not in the facts: select_indexer_impl_cls raises NotImplementedError on ROCm for anything but bf16."""
-    found = at("indexer", setup(version, flags=FP8_INDEX))
+    found = at(path, setup(version, flags=FP8_INDEX))
     assert found.state is State.REFUSED_AT_START
     assert any("NotImplementedError" in text for text in found.of(Held.NO))
+
+
+@pytest.mark.parametrize("version", OLD)
+@pytest.mark.parametrize("word", ["fp8", "mxfp4", "nvfp4"])
+def test_before_0_32_the_index_dtype_reaches_nothing_on_rocm(version: str, word: str) -> None:
+    """amd/model.py builds MiniMaxM3Indexer without indexer_kv_dtype, whose default is bf16: the engine starts."""
+    made = setup(version, flags=index(word) | {"--kv-cache-dtype": "fp8"})
+    assert index_dtype(made) == "bf16"
+    assert at("sparse_attention", made).state is State.ELIGIBLE
+    assert at("fp8_kv_cache", made).state is State.ELIGIBLE
+    found = at("indexer", made)
+    assert found.state is State.OFF
+    asked = fast_paths()["indexer"].asked
+    assert asked is not None
+    assert asked(made).wasted is (word == "fp8")
+
+
+@pytest.mark.parametrize(
+    ("word", "stops"),  # by release: 0.24.0, 0.25.1, 0.32.0, 0.33.0; by hand from IndexerKVDType and the selectors
+    [
+        ("bf16", (False, False, False, False)),
+        ("auto", (True, True, False, False)),
+        ("mxfp4", (False, False, True, True)),
+        ("nvfp4", (False, False, True, True)),
+        ("fp8_e5m2", (True, True, True, True)),
+        ("fp8_e4m3", (True, True, True, True)),
+        ("int3", (True, True, True, True)),
+    ],
+)
+def test_which_index_dtypes_stop_the_engine_without_sparse_pa(word: str, stops: tuple[bool, ...]) -> None:
+    """sparse_attention is always asked for, so that a stop is always told."""
+    states = [at("sparse_attention", setup(version, flags=index(word))).state for version in VERSIONS]
+    assert states == [State.REFUSED_AT_START if stop else State.ELIGIBLE for stop in stops]
+
+
+def test_0_32_validates_a_word_that_0_33_hands_to_the_selector() -> None:
+    texts = [refusal(at("sparse_attention", setup(v, env=GATED, flags=index("fp8_e5m2")))) for v in NEW]
+    assert "0.32.0 takes auto, bf16, fp8, mxfp4, nvfp4; the engine does not start (config validation)" in texts[0]
+    assert "no indexer reads it, the engine does not start (NotImplementedError)" in texts[1]
+    assert at("indexer", setup("0.33.0", env=GATED, flags=index("fp8_e4m3"))).state is State.ELIGIBLE
+    assert at("indexer", setup("0.32.0", env=GATED, flags=index("fp8_e4m3"))).state is State.REFUSED_AT_START
+
+
+def test_an_fp8_index_cache_on_nvidia_is_not_judged_by_rocms_rules() -> None:
+    assert at("sparse_attention", setup(gfx="sm100", flags=FP8_INDEX)).state is State.UNPROVEN
 
 
 @pytest.mark.parametrize("version", NEW)
@@ -257,6 +354,25 @@ def test_the_default_indexer_is_triton_and_the_fast_one_is_off() -> None:
 def test_indexer_context_parallelism(version: str, tp: int, state: State) -> None:
     flags = {"--attention-config": {"minimax_m3_indexer_cp": True}}
     assert at("indexer", setup(version, tp, flags=flags)).state is state
+
+
+@pytest.mark.parametrize(
+    ("tp", "drafts", "said"),
+    [
+        (1, 0, "TP1 has nothing to shard over: MSA runs without context parallelism, with a log line"),
+        (4, 3, "minimax_m3_indexer_cp at TP4"),
+        (4, 4, "4 index heads x 5 tokens = 20 > 16 MFMA columns: MSA runs without context parallelism"),
+        (8, 0, "4 index heads over TP8: MSA runs without context parallelism"),
+    ],
+)
+def test_msas_context_parallelism_is_dropped_with_a_log_line_and_stops_nothing(tp: int, drafts: int, said: str) -> None:
+    """The ValueError for one rank stands in the bf16 branch alone; 4 index heads x (1 + 3) = 16 columns fit."""
+    made = setup(
+        tp=tp, env=GATED, flags=index("fp8", minimax_m3_indexer_cp=True), draft=eagle(drafts) if drafts else None
+    )
+    found = at("indexer", made)
+    assert found.state is State.ELIGIBLE
+    assert any(text.startswith(said) for text in found.of(Held.YES))
 
 
 def test_the_grid_of_the_scorer_counts_requests() -> None:
@@ -374,14 +490,17 @@ def test_drafted_tokens_count_as_rows(rows: int, requests: int, state: State) ->
     found = at("graph_replay", setup(draft=eagle(3)), decode(rows, requests))
     assert found.state is state
     if state is State.REFUSED:
-        assert refusal(found) == "516 rows (129 requests x 4) > 512, the largest captured size (default 512)"
+        said = "516 rows (129 requests x 4) > 512, the largest captured size (default 512, in whole requests of 4)"
+        assert refusal(found) == said
 
 
 def test_the_largest_size_follows_max_num_seqs_and_the_token_budget() -> None:
     assert largest(setup())[0] == 512
-    assert largest(setup(flags={"--max-num-seqs": 64}))[0] == 128
-    assert largest(setup(flags={"--max-num-seqs": 64}, draft=eagle(3)))[0] == 512
-    assert largest(setup(flags={"--max-num-seqs": 9}))[0] == 16, "18 is off the grid of eights"
+    assert largest(setup(flags={"--max-num-seqs": 64}))[0] == 64, "of 128 in the list: no decode step has more rows"
+    assert largest(setup(flags={"--max-num-seqs": 64}, draft=eagle(3)))[0] == 256
+    assert general(setup(flags={"--max-num-seqs": 64})).largest == 128
+    assert general(setup(flags={"--max-num-seqs": 9})).tokens == (1, 2, 4, 8, 9, 16), "18 is off the grid of eights"
+    assert general(setup("0.25.1", flags={"--max-num-seqs": 9})).tokens == (1, 2, 4, 8, 16)
     assert largest(setup(flags={"--max-num-batched-tokens": 300}))[0] == 300
     assert largest(setup(flags={"--compilation-config": {"cudagraph_capture_sizes": [1, 8, 64]}}))[0] == 64
     assert largest(setup(flags={"--max-cudagraph-capture-size": 1024}))[0] == 1024
@@ -389,7 +508,9 @@ def test_the_largest_size_follows_max_num_seqs_and_the_token_budget() -> None:
 
 def test_a_step_above_the_largest_size_runs_eager() -> None:
     found = at("graph_replay", setup(flags={"--max-num-seqs": 64}), decode(136))
-    assert refusal(found) == "136 rows > 128, the largest captured size (min(64 x 1 x 2, 512))"
+    assert refusal(found) == "136 rows > 64, the largest captured size (at most 64 requests x 1)"
+    other = at("graph_replay", setup("0.25.1", flags={"--max-num-seqs": 64}), Point(Phase.PREFILL, 136, 1))
+    assert refusal(other) == "136 rows > 128, the largest captured size (min(64 x 1 x 2, 512))"
 
 
 # --- draft ----------------------------------------------------------------------------------------------------
@@ -427,6 +548,76 @@ def test_aiter_does_not_move_rocm_attn_from_the_first_place() -> None:
     """vLLM issue 46596: AITER on, and ROCM_ATTN is chosen over ROCM_AITER_FA all the same."""
     found = at("draft_attention", setup("0.25.1", draft=eagle(), env={"VLLM_ROCM_USE_AITER": "1"}))
     assert "auto-selects (ROCM_ATTN first)" in found.asked
+
+
+CONNECTED = {"--kv-transfer-config": {"kv_connector": "NixlConnector", "kv_role": "kv_both"}}
+
+
+@pytest.mark.parametrize(
+    ("version", "env", "first"),
+    [
+        ("0.24.0", {}, "(TRITON_ATTN)"),  # UNIFIED inherits ROCM_ATTN's supports_kv_connector: False
+        ("0.25.1", {"VLLM_ROCM_USE_AITER": "1"}, "(ROCM_AITER_FA first, then TRITON_ATTN)"),
+        ("0.32.0", {}, "(ROCM_AITER_UNIFIED_ATTN where AITER is installed, else TRITON_ATTN)"),
+        (
+            "0.33.0",
+            {"VLLM_ROCM_USE_AITER": "1"},
+            "(ROCM_AITER_FA first, then ROCM_AITER_UNIFIED_ATTN where AITER is installed, else TRITON_ATTN)",
+        ),
+        ("0.33.0", {"VLLM_BATCH_INVARIANT": "1"}, "(TRITON_ATTN, the only one under batch invariance)"),
+    ],
+)
+def test_what_a_drafter_takes_beside_a_connector(version: str, env: dict[str, str], first: str) -> None:
+    found = at("draft_attention", setup(version, draft=eagle(), flags=CONNECTED, env=env))
+    assert found.state is State.OFF
+    assert first in found.asked
+
+
+@pytest.mark.parametrize("method", ["ngram", "ngram_gpu", "suffix", "mtp"])
+def test_a_drafter_without_a_choosable_attention_layer_is_off_and_the_pin_wasted(method: str) -> None:
+    made = setup(draft={"method": method, "num_speculative_tokens": 1, "attention_backend": "TRITON_ATTN"})
+    assert at("draft_attention", made).state is State.OFF
+    asked = fast_paths()["draft_attention"].asked
+    assert asked is not None
+    assert asked(made).wasted
+
+
+def test_batch_invariance_refuses_every_pin_but_triton() -> None:
+    env = {"VLLM_BATCH_INVARIANT": "2"}
+    assert at("draft_attention", setup(draft=PINNED, env=env)).state is State.ELIGIBLE
+    found = at("draft_attention", setup(draft=eagle(attention_backend="ROCM_ATTN"), env=env))
+    assert found.state is State.REFUSED_AT_START
+
+
+@pytest.mark.parametrize(
+    ("draft", "flags", "pp", "v2"),
+    [
+        (eagle(), {}, 1, True),
+        ({"method": "suffix"}, {}, 1, False),
+        ({**eagle(), "parallel_drafting": True}, {}, 1, False),
+        ({"method": "dflash", "parallel_drafting": True}, {}, 1, True),
+        (None, {"--enable-dbo": True}, 1, False),
+        (None, {"--distributed-executor-backend": "external_launcher"}, 2, False),
+        (None, {"--distributed-executor-backend": "external_launcher"}, 1, True),
+    ],
+)
+@pytest.mark.parametrize("version", NEW)
+def test_what_v2_cannot_do_runs_on_v1(
+    version: str, draft: dict[str, object] | None, flags: dict[str, object], pp: int, *, v2: bool
+) -> None:
+    """config/vllm.py: _get_v2_model_runner_unsupported_features at 0.32 and 0.33."""
+    assert v2_runner(setup(version, draft=draft, flags=flags, pp=pp)) is v2
+
+
+@pytest.mark.parametrize(("text", "v2"), [("1", True), ("2", True), ("0", False), ("true", None), ("", None)])
+def test_the_runner_variable_is_read_by_int(text: str, *, v2: bool | None) -> None:
+    """maybe_convert_bool: bool(int(...)); "true" and "" raise, and which runner it would be is no question."""
+    assert v2_runner(setup("0.25.1", env={"VLLM_USE_V2_MODEL_RUNNER": text})) is v2
+
+
+def test_an_ignored_pin_of_an_unpinned_target_reads_as_a_sentence() -> None:
+    made = setup("0.25.1", draft=PINNED, env={"VLLM_USE_V2_MODEL_RUNNER": "1"})
+    assert refusal(at("draft_attention", made)).endswith("runs on what is auto-selected (ROCM_ATTN first)")
 
 
 def test_flash_attn_asserts_on_rocm() -> None:

@@ -18,8 +18,8 @@ from tree import ROOT
 
 from m3probe.fastpaths import fast_paths
 from m3probe.fastpaths._all_reduce import Interval, backend_of, intervals
+from m3probe.fastpaths._capture import launched
 from m3probe.fastpaths._comm_variants import all_reduces
-from m3probe.fastpaths._tp_group import launched
 from m3probe.gates import gates
 from m3probe.schema.setup import Held, ModelFacts, Point, Setup, State
 from m3probe.schema.verdicts import Phase
@@ -308,6 +308,35 @@ def test_the_largest_size_is_inclusive_and_zero_takes_nothing() -> None:
     assert [at(QR, made, prefill(n)).state for n in (2048, 2049)] == [State.ELIGIBLE, State.REFUSED]
     assert refusal(at(QR, made, prefill(2049))) == "25,178,112 B > 25,165,824 B, the largest size"
     assert at(QR, setup(env=env("INT4", MAX_SIZE_BYTES_MB="0")), prefill(2048)).state is State.REFUSED
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("most", ["-5", "-1", "0"])
+def test_a_largest_size_below_one_takes_nothing_and_stops_nothing(version: str, most: str) -> None:
+    """init_quick_all_reduce logs "You should not set a max_size smaller than 1MB" and goes on."""
+    made = setup(version, env=env("INT4", MAX_SIZE_BYTES_MB=most), flags={"--enforce-eager": True})
+    found = at(QR, made, prefill(2048))
+    assert (found.state, refusal(found)) == (
+        State.REFUSED,
+        f"25,165,824 B > {int(most) * 1_048_576:,} B, the largest size",
+    )
+    assert bands(made) == [(1, 682, "custom"), (683, None, "rccl")], "8,388,608 / 12,288 = 682.67"
+    assert f"quick_reduce takes no size, at most {int(most) * 1_048_576:,} B;" in intervals(made)[1].why
+
+
+def test_activations_in_fp32_ask_no_size() -> None:
+    """The start refuses the dtype; the table has no fp32 column."""
+    found = at(QR, setup(env=env("INT4"), flags={"--dtype": "float32"}), decode(16))
+    assert found.of(Held.NO) == ("activations in fp32",)
+
+
+def test_the_codec_threshold_is_looked_at_before_the_dtype() -> None:
+    """init_quick_all_reduce: _get_qr_quantization_min_size, then the dtype, then the smallest size."""
+    fp32 = {"--dtype": "float32"}
+    threshold = at(QR, setup(env=env("INT4", QUANTIZATION_MIN_SIZE_KB="-1"), flags=fp32), decode(16))
+    assert threshold.state is State.REFUSED_AT_START
+    smallest = at(QR, setup(env=env("INT4", MIN_SIZE_BYTES_MB="-1"), flags=fp32), decode(16))
+    assert smallest.state is State.REFUSED
 
 
 def test_the_codec_threshold_matters_only_below_the_smallest_size() -> None:
@@ -739,18 +768,41 @@ def test_decode_rows_are_padded_to_the_captured_sizes(rows: int, padded: int) ->
     assert launched(setup(), decode(rows)) == (padded, padded)
 
 
-def test_rows_whose_padding_is_not_told_are_a_range() -> None:
+def test_rows_are_padded_as_the_mode_and_the_drafts_say() -> None:
     assert launched(setup(flags={"--enforce-eager": True}), decode(9)) == (9, 9)
     assert launched(setup(), prefill(9)) == (9, 9), "0.33 captures uniform decode alone"
     assert launched(setup("0.25.1"), prefill(9)) == (16, 16), "0.25.1 captures breakable graphs"
     assert launched(setup(flags={"--compilation-config": {"cudagraph_capture_sizes": [8, 12]}}), decode(9)) == (12, 12)
-    # 5 requests x 4: tokens pad to 24, request counts of 0.33 to 8 x 4 = 32
-    assert launched(setup(draft=EAGLE), decode(20, 5)) == (20, 32)
+    # 5 requests x 4 rows: 24 of the grid is 6 requests, and is kept in every build
+    assert launched(setup(draft=EAGLE), decode(20, 5)) == (24, 24)
     found = at(FUSED, setup(env=AITER, draft=EAGLE), decode(20, 5))
+    assert refusal(found) == "294,912 B >= 262,144 B: TP4 (20 rows run as 24)"
+
+
+def test_rows_whose_padding_is_not_told_are_a_range() -> None:
+    """A variable that stops the engine leaves the runner, and with it the sizes with drafts, open: 20 rows or 24."""
+    open_ = setup(env=AITER | {"VLLM_USE_V2_MODEL_RUNNER": "yes"}, draft=EAGLE)
+    assert launched(open_, decode(20, 5)) == (20, 24)
+    found = at(FUSED, open_, decode(20, 5))
     assert found.state is State.UNPROVEN
     assert found.of(Held.UNKNOWN) == (
-        "20 rows run as 20 to 32: 245,760 B < 262,144 B: TP4; 393,216 B >= 262,144 B: TP4",
+        "20 rows run as 20 to 24: 245,760 B < 262,144 B: TP4; 294,912 B >= 262,144 B: TP4",
     )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("gpu", ["sm90", "sm100"])
+def test_another_vendors_gpu_is_not_judged_by_rocms_rules(version: str, gpu: str) -> None:
+    made = setup(version, gfx=gpu, env=AITER)
+    said = f"{gpu} is no ROCm GPU: not judged"
+    for name in (CUSTOM, FUSED):
+        found = at(name, made, decode(16))
+        assert found.state is State.UNPROVEN, name
+        assert said in (found.asked, *found.of(Held.UNKNOWN)), name
+        assert not found.of(Held.NO), name
+    assert refusal(at(QR, setup(version, gfx=gpu, env=env("INT4")), prefill(32768))) == (
+        f"GPU {gpu}; QuickReduce serves gfx94, gfx95"
+    ), "QuickReduce is ROCm's alone, on every build"
 
 
 # --- traces -----------------------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from m3probe.schema.setup import Build, Held, Point, Rule, RuleStatus, Setup, St
 from m3probe.schema.tuned import GemmKey, MoeKey, TunedTable
 from m3probe.schema.verdicts import Phase
 from m3probe.sources import open_recording
+from m3probe.vllm_source import bundled
 
 MXFP8 = replace(
     M3,
@@ -347,7 +348,11 @@ def test_the_monokernel_takes_decode_steps_away_from_the_experts() -> None:
     assert expected("mxfp4_moe", "AITER FlyDSL W4A4", mono(), Point(Phase.PREFILL, 512, 1)) == 114
     assert expected("moe_backend", "monokernel", m3()) == 0
     assert expected("router_gemm", "FP32 kernel", mono()) is None
-    assert expected("monokernel", "monokernel", m3(flags={"--kernel-config": {"monokernel": True}})) == 57
+    whole = mono(flags={"--monokernel": False, "--kernel-config": {"monokernel": True}})
+    assert expected("monokernel", "monokernel", whole) == 57
+    assert expected("monokernel", "monokernel", mono(), decode(17)) == 0
+    assert expected("monokernel", "monokernel", mono(pp=2)) is None, "the engine does not start"
+    assert [expected("moe_backend", "monokernel", mono(), decode(n)) for n in (16, 17)] == [57, 0]
 
 
 # --- MXFP4 experts --------------------------------------------------------------------------------------------
@@ -402,6 +407,85 @@ def test_emulation_is_a_name_for_mxfp4(version: str) -> None:
     found = at("mxfp4_moe", m3(version, MXFP4, env=AITER, flags=named("emulation")))
     assert found.state is State.OFF
     assert "amd-quark" in found.asked
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("word", ["bogus", "aiter_mxfp4_mxfp4"])
+@pytest.mark.parametrize("quant", ["bf16", "mxfp4", "mxfp8"])
+def test_a_word_that_the_command_line_refuses_stops_any_checkpoint(version: str, word: str, quant: str) -> None:
+    """Literal MoEBackend (config/kernel.py); map_mxfp4_backend knows aiter_mxfp4_mxfp4, the flag does not take it."""
+    found = at("moe_backend", m3(version, replace(MXFP8, moe_quant=quant), flags=named(word)))
+    assert found.state is State.REFUSED_AT_START
+    assert refusal(found) == (
+        f"--moe-backend {word} is none of vLLM {version}'s words: vllm serve refuses it, the engine does not start"
+    )
+
+
+def test_a_word_of_the_command_line_may_be_known_to_no_bf16_oracle_here() -> None:
+    assert at("moe_backend", m3("0.33.0", replace(MXFP8, moe_quant="bf16"), flags=named("triton"))).state is (
+        State.UNPROVEN
+    )
+    assert at("moe_backend", m3("0.25.1", flags=named("Flash-Infer"))).state is State.REFUSED_AT_START
+
+
+@pytest.mark.parametrize("version", OLD)
+@pytest.mark.parametrize("word", ["triton", "triton_unfused", "marlin", "flashinfer_trtllm", "deep_gemm"])
+def test_old_releases_keep_members_for_mxfp4_activations_alone(version: str, word: str) -> None:
+    """_filter_by_activation leaves no candidate: ValueError "does not support activation"."""
+    members = {
+        "triton": "TRITON",
+        "triton_unfused": "TRITON_UNFUSED",
+        "marlin": "MARLIN",
+        "deep_gemm": "DEEPGEMM_MXFP4",
+    }
+    told = members.get(word, "FLASHINFER_TRTLLM_MXFP4_BF16, FLASHINFER_TRTLLM_MXFP4_MXFP8")
+    found = at("moe_backend", real(version, word))
+    assert found.state is State.REFUSED_AT_START
+    assert refusal(found) == (
+        f"--moe-backend {word}: {told} takes no MXFP4 activations, the engine does not start (ValueError)"
+    )
+
+
+@pytest.mark.parametrize("version", NEW)
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        ("triton", "TRITON does not take M3's activation swigluoai_uninterleave"),
+        ("marlin", "MARLIN does not run on ROCm"),
+        ("flashinfer_trtllm", "FLASHINFER_TRTLLM_MXFP4_BF16 does not run on ROCm"),
+        ("aiter_triton_mxfp4_bf16", "AITER_TRITON_MXFP4_BF16 does not take M3's activation swigluoai_uninterleave"),
+    ],
+)
+def test_new_releases_ask_members_with_bf16_activations_next(version: str, word: str, says: str) -> None:
+    """OAITritonExperts: SWIGLUOAI alone. AiterW4A16ExpertsMonolithic: SWIGLUOAI and SILU. MarlinExperts: is_cuda()."""
+    found = at("moe_backend", real(version, word))
+    assert found.state is State.REFUSED_AT_START
+    assert refusal(found) == f"--moe-backend {word}: {says}; the engine does not start (ValueError)"
+
+
+@pytest.mark.parametrize("version", NEW)
+def test_triton_unfused_starts_with_bf16_activations(version: str) -> None:
+    """UnfusedOAITritonExperts takes swigluoai_uninterleave and (MXFP4 weights, None); it is not batch-invariant."""
+    found = mxfp4_pick(real(version, "triton_unfused"))
+    assert (found.member, found.starts, "with BF16 activations" in found.text) == ("TRITON_UNFUSED", True, True)
+    assert at("mxfp4_moe", real(version, "triton_unfused")).state is State.OFF
+    invariant = real(version, "triton_unfused", env={"VLLM_BATCH_INVARIANT": "1"})
+    assert mxfp4_pick(invariant).starts is False
+    assert expected("moe_backend", "triton_kernels", real(version, "triton_unfused")) == 114
+
+
+def test_gfx1250_has_a_w4a4_form_of_its_own_in_0_33() -> None:
+    """AiterW4A4ExpertsMonolithic._supports_current_device: on_gfx1250()."""
+    word = "aiter_triton_mxfp4_mxfp4"
+    assert mxfp4_pick(real("0.33.0", word)).starts is False
+    assert mxfp4_pick(real("0.33.0", word, gfx="gfx1250")).starts is None, "not judged"
+
+
+def real(version: str, word: str, **more: Any) -> Setup:
+    """With the whole table of names, which the hand-read one holds in part."""
+    found = bundled(version)
+    assert found is not None
+    return replace(m3(version, MXFP4, flags=named(word), **more), build=found)
 
 
 def test_mxfp4_with_ep_is_not_refused_by_any_release() -> None:
@@ -563,7 +647,8 @@ def test_old_builds_have_no_router_gemm_on_rocm(version: str) -> None:
     [
         (1, None),
         (32, None),
-        (33, "33 rows > 32: F.linear in FP32"),
+        (33, "40 rows > 32: F.linear in FP32 (33 rows run as 40)"),
+        (513, "513 rows > 32: F.linear in FP32"),
         (2047, "2,047 rows > 32: F.linear in FP32"),
         (2048, "2,048 rows > 32: three BF16 terms (Cijk_* and _reduce_terms_kernel)"),
     ],
@@ -572,6 +657,21 @@ def test_the_router_kernel_takes_32_rows(version: str, rows: int, says: str | No
     found = at("router_gemm", m3(version), decode(rows))
     assert found.state is (State.REFUSED if says else State.ELIGIBLE)
     assert found.of(Held.NO) == ((says,) if says else ())
+
+
+@pytest.mark.parametrize("version", NEW)
+def test_the_router_counts_rows_as_they_are_launched(version: str) -> None:
+    """2 drafts: 10 requests are 30 rows, and 33 is the next of 3, 6, 9, 12, 18, 24, 33 (32 in whole requests of 3)."""
+    two = {"method": "eagle3", "num_speculative_tokens": 2}
+    found = at("router_gemm", m3(version, draft=two), decode(30, 10))
+    assert refusal(found) == "33 rows > 32: F.linear in FP32 (30 rows run as 33)"
+    assert at("router_gemm", m3(version, draft=two), decode(24, 8)).state is State.ELIGIBLE
+    bare = m3(version, draft=two, flags={"--enforce-eager": True})
+    assert at("router_gemm", bare, decode(30, 10)).state is State.ELIGIBLE
+    own = {"--compilation-config": {"cudagraph_capture_sizes": [1, 2, 4, 8, 64]}}
+    assert refusal(at("router_gemm", m3(version, flags=own), decode(9))) == (
+        "64 rows > 32: F.linear in FP32 (9 rows run as 64)"
+    )
 
 
 @pytest.mark.parametrize(("version", "state"), [("0.32.0", State.REFUSED), ("0.33.0", State.ELIGIBLE)])
@@ -588,8 +688,31 @@ def test_batch_invariance_turns_it_off_in_0_33(version: str, state: State) -> No
 
 
 def test_router_calls() -> None:
-    assert expected("router_gemm", "FP32 kernel", m3()) == 57
+    assert [expected("router_gemm", "FP32 kernel", m3(), decode(n)) for n in (8, 32, 33, 128)] == [57, 57, 0, 0]
     assert [expected("router_gemm", "three BF16 terms", m3(), decode(n)) for n in (32, 2047, 2048)] == [0, 0, 57]
+    invariant = {"VLLM_BATCH_INVARIANT": "1"}
+    for name, rows in (("FP32 kernel", 8), ("three BF16 terms", 2048)):
+        assert expected("router_gemm", name, m3(env=invariant), decode(rows)) == 0
+        assert expected("router_gemm", name, m3("0.32.0", env=invariant), decode(rows)) == 57
+        assert expected("router_gemm", name, m3(gfx="gfx942"), decode(rows)) == 0
+        assert expected("router_gemm", name, m3("0.24.0"), decode(rows)) == 0
+        assert expected("router_gemm", name, m3(gfx="sm90"), decode(rows)) is None
+        assert expected("router_gemm", name, m3(None), decode(rows)) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "variant", "made"),
+    [
+        ("router_gemm", "FP32 kernel", m3(pp=2)),
+        ("mxfp8_moe", "AITER FlyDSL MXFP8", m3(env=AITER, pp=2)),
+        ("moe_backend", "AITER FlyDSL", m3(env=AITER, pp=2)),
+        ("shared_expert_fusion", "fused", m3(env=FSE, pp=2)),
+        ("shared_expert_fusion", "separate MLP", m3(pp=2)),
+    ],
+)
+def test_a_stage_of_a_pipeline_runs_some_of_the_layers(path: str, variant: str, made: Setup) -> None:
+    assert expected(path, variant, made) is None
+    assert expected(path, variant, replace(made, pp=1)) in (57, 60, 114)
 
 
 def test_h200_router_and_activations() -> None:
@@ -600,6 +723,28 @@ def test_h200_router_and_activations() -> None:
     assert (shared.variant, shared.counts["fallback_calls"]) == ("separate MLP", 90)
     assert rows["mxfp8_linear"].verdict == "unproven"
     assert rows["moe_backend"].variant == "Triton fused_moe"
+
+
+# --- another vendor ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", ["router_gemm", "mxfp8_linear", "mxfp8_moe", "moe_backend"])
+def test_an_nvidia_gpu_is_not_judged_by_rocms_rules(version: str, name: str) -> None:
+    """GateLinear serves Hopper at (6144, 128), CUDA has MXFP8 kernels of its own: a ROCm refusal would be wrong."""
+    found = at(name, m3(version, gfx="sm90"), decode(8))
+    assert (found.state, found.of(Held.NO)) == (State.UNPROVEN, ())
+    assert "sm90 is no ROCm GPU: not judged" in " ".join((found.asked, *found.of(Held.UNKNOWN)))
+
+
+def test_words_of_rocms_tables_do_not_stop_an_nvidia_gpu() -> None:
+    """0.24 raises on ROCm for marlin (no MXFP8 kernel of its list); CUDA's list has one."""
+    marlin = {"--linear-backend": "marlin"}
+    assert at("mxfp8_linear", m3("0.24.0", flags=marlin)).state is State.REFUSED_AT_START
+    assert at("mxfp8_linear", m3("0.24.0", gfx="sm90", flags=marlin)).state is State.UNPROVEN
+    assert at("mxfp4_moe", real("0.33.0", "marlin", gfx="sm100")).state is State.UNPROVEN
+    assert at("moe_backend", real("0.33.0", "marlin", gfx="sm100")).state is State.UNPROVEN
+    assert at("monokernel", mono(gfx="sm90")).state is State.OFF
 
 
 # --- monokernel -----------------------------------------------------------------------------------------------
@@ -617,6 +762,20 @@ def test_the_monokernel_runs_where_nothing_refuses() -> None:
         found = at("monokernel", mono(), decode(rows))
         assert (found.state, found.of(Held.NO), found.of(Held.UNKNOWN)) == (State.ELIGIBLE, (), ())
     assert expected("monokernel", "monokernel", mono()) == 57
+
+
+def test_the_monokernel_counts_rows_as_they_are_launched() -> None:
+    """2 drafts: 5 requests are 15 rows and run as 18; 4 drafts: 3 are 15 and run as 20; 3 x 4 = 12 run as 16."""
+    for drafts, requests, runs in ((2, 5, 18), (4, 3, 20)):
+        draft = {"method": "eagle3", "num_speculative_tokens": drafts}
+        found = at("monokernel", mono(draft=draft), decode(15, requests))
+        assert refusal(found) == f"{runs} rows, 1 to 16 are served (15 rows run as {runs})"
+        bare = mono(draft=draft, flags={"--enforce-eager": True})
+        assert at("monokernel", bare, decode(15, requests)).state is State.ELIGIBLE
+    three = {"method": "eagle3", "num_speculative_tokens": 3}
+    assert at("monokernel", mono(draft=three), decode(12, 3)).state is State.ELIGIBLE
+    own = {"--compilation-config": {"cudagraph_capture_sizes": [1, 2, 4, 8, 64]}}
+    assert refusal(at("monokernel", mono(flags=own), decode(9))) == "64 rows, 1 to 16 are served (9 rows run as 64)"
 
 
 def test_every_refusal_of_the_source_is_a_need_of_its_own_at_start() -> None:
@@ -723,7 +882,7 @@ def test_older_builds_refuse_the_flag_itself(version: str) -> None:
 @pytest.mark.parametrize(
     ("point", "says"),
     [
-        (decode(17), "17 rows, 1 to 16 are served"),
+        (decode(17), "24 rows, 1 to 16 are served (17 rows run as 24)"),
         (Point(Phase.PREFILL, 8, 1), "a prefill step; decode alone is served"),
         (Point(Phase.MIXED, 8, 4), "a mixed step; decode alone is served"),
     ],
@@ -745,10 +904,12 @@ def test_a_piecewise_decode_graph_keeps_the_stock_layers() -> None:
 
 
 def test_drafted_tokens_are_rows_like_any_other() -> None:
-    """4 requests x (1 + 3) = 16 rows fit, 5 make 20 and do not."""
+    """4 requests x (1 + 3) = 16 rows fit, 5 make 20, which run as 24, and do not."""
     eagle = {"method": "eagle3", "num_speculative_tokens": 3}
     assert at("monokernel", mono(draft=eagle), decode(16, 4)).state is State.ELIGIBLE
-    assert refusal(at("monokernel", mono(draft=eagle), decode(20, 5))) == "20 rows, 1 to 16 are served"
+    assert refusal(at("monokernel", mono(draft=eagle), decode(20, 5))) == (
+        "24 rows, 1 to 16 are served (20 rows run as 24)"
+    )
 
 
 # --- tuned tables ---------------------------------------------------------------------------------------------
@@ -813,6 +974,7 @@ def test_who_is_asked_for_a_dense_gemm() -> None:
     assert tuned_table.dense_kind(m3(env=AITER | on)) is None, "native MXFP8"
     assert tuned_table.dense_kind(m3(model=MXFP4, env=AITER | on)) == "gemm"
     assert tuned_table.dense_kind(m3(model=MXFP4, env=on)) == "tunableop"
+    assert tuned_table.dense_kind(m3(model=MXFP4, env={"PYTORCH_TUNABLEOP_ENABLED": "true"})) is None
     assert tuned_table.dense_kind(m3(env=AITER | on, **emulated)) == "tunableop", "F.linear passes AITER by"
     assert tuned_table.dense_kind(m3(env=AITER, **emulated)) is None
     assert tuned_table.dense_kind(m3(model=MXFP4, env=AITER | on, gfx="gfx942")) == "tunableop"
@@ -843,6 +1005,9 @@ def test_the_variable_replaces_the_tables_and_adds_none() -> None:
 def test_bypassed_rows_are_no_rows() -> None:
     made = m3(env=BOTH | {"AITER_BYPASS_TUNE_CONFIG": "1"}, tuned_tables=tables(FMOE))
     assert refusal(at("tuned_table", made, decode(8))) == "AITER_BYPASS_TUNE_CONFIG=1: tuned rows are passed over"
+    for word, state in (("2", State.REFUSED), ("0", State.ELIGIBLE), ("yes", State.UNPROVEN)):
+        told = replace(made, env=BOTH | {"AITER_BYPASS_TUNE_CONFIG": word})
+        assert at("tuned_table", told, decode(8)).state is state, "int() of the text"
 
 
 def test_native_triton_experts_read_no_table() -> None:
@@ -919,7 +1084,7 @@ def test_story_4_a_gain_is_not_credited_to_a_fusion_that_did_not_run(tmp_path: P
 
 def test_story_13_a_cap_on_rows_turns_a_decode_path_off_without_a_word() -> None:
     """sglang PR 34014: a cap of 8 at batch 16. Here: 16 rows of the monokernel, 32 of the router."""
-    assert refusal(at("monokernel", mono(), decode(17))) == "17 rows, 1 to 16 are served"
+    assert refusal(at("monokernel", mono(), decode(17))) == "24 rows, 1 to 16 are served (17 rows run as 24)"
     assert refusal(at("router_gemm", m3(), decode(64))) == "64 rows > 32: F.linear in FP32"
 
 

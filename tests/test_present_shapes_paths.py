@@ -11,7 +11,8 @@ from tree import shared_or_skip
 
 from m3probe.analyzers import paths, shapes, trust
 from m3probe.model.findings import Finding
-from m3probe.model.report import Answer, PathRow, PathsSection, ShapeRow, ShapesSection
+from m3probe.model.path_report import PathRow, PathsSection
+from m3probe.model.report import Answer, ShapeRow, ShapesSection
 from m3probe.present._page import Page
 from m3probe.present._paths import paths as write_paths
 from m3probe.present._shapes import shapes as write_shapes

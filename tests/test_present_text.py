@@ -13,14 +13,13 @@ from rich.cells import cell_len
 from tree import shared_or_skip
 
 from m3probe.model.findings import Bound, Finding
+from m3probe.model.path_report import PathRow, PathsSection
 from m3probe.model.report import (
     Answer,
     BottleneckSection,
     FamilyRow,
     ModelMatch,
     NextBottleneck,
-    PathRow,
-    PathsSection,
     ReadNote,
     Reason,
     Report,

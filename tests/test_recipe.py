@@ -370,3 +370,71 @@ def test_what_the_command_sets_wins_over_the_environment_file(tmp_path: Path) ->
     text = " ".join(found.stdout.split())
     assert "VLLM_ROCM_QUICK_REDUCE_QUANTIZATION=INT4" in text
     assert "57 x AITER page-16 expected per step" in text
+
+
+def test_an_environment_file_feeds_the_script_that_reads_it(tmp_path: Path) -> None:
+    """TP=${TP:-4} in the gated sample: two ranks hold two KV heads each, and the engine does not start."""
+    two = tmp_path / "two.env"
+    two.write_text("TP=2\n")
+    words = (
+        "recipe",
+        "--vllm",
+        "0.33.0",
+        "--require",
+        "aiter_sparse_pa",
+        "--env-file",
+        two,
+        RECIPES / "m3-mxfp8-gated.sh",
+    )
+    found = run(*words)
+    assert found.returncode == 1
+    assert "4 KV heads over TP2 = 2 per rank" in " ".join(found.stdout.split())
+
+
+def test_a_parallel_size_that_is_not_told_is_asked_for(tmp_path: Path) -> None:
+    script = tmp_path / "serve.sh"
+    script.write_text(f"vllm serve {MXFP8} --tensor-parallel-size $TP\n")
+    found = run("recipe", script)
+    assert found.returncode == 2
+    assert "--tensor-parallel-size is not known: $TP is not set in it" in found.stderr
+    assert "--env-file" in found.stderr
+
+
+def test_more_requests_than_the_engine_takes_wait_and_that_is_told() -> None:
+    found = [w.text for w in judged("0.33.0", "--max-num-seqs 64", concurrency=171).warnings if w.kind == "capacity"]
+    assert found == ["171 requests > max_num_seqs 64: the others wait, and decode is judged at 64"]
+
+
+def test_several_concurrencies_are_judged_in_one_call() -> None:
+    report = judged("0.33.0", env=INT4, concurrency=(64, 256))
+    assert [p.rows for p in report.points if p.phase == "decode"] == [64, 256]
+    states_at = {a.point.rows: a.state for a in report.path("quick_reduce").at if a.point.phase == "decode"}
+    assert states_at == {64: "refused", 256: "eligible"}
+
+
+def test_a_version_without_a_table_is_named_with_those_that_have_one() -> None:
+    found = run("recipe", "--vllm", "nightly", "--", "vllm", "serve", MXFP8)
+    text = " ".join(found.stdout.split())
+    assert found.returncode == 0
+    assert "vLLM nightly: no source of it and no table of exactly this release" in text
+    assert "--vllm takes 0.24.0, 0.25.1, 0.32.0, 0.33.0" in text
+
+
+def test_warnings_can_fail_the_run() -> None:
+    words = ("recipe", "--vllm", "0.33.0", "--fail-on-warnings", "--")
+    typo = ("env", "VLLM_ROCM_USE_AITR=1", "vllm", "serve", MXFP8, "--block-size", "128")
+    assert run(*words, *typo).returncode == 1
+    assert run(*words, "vllm", "serve", MXFP8, "--block-size", "128").returncode == 0
+
+
+def test_variables_of_this_shell_are_named_and_not_taken() -> None:
+    found = run("recipe", "--vllm", "0.33.0", "--", "vllm", "serve", MXFP8, VLLM_ROCM_USE_AITER="1")
+    assert "VLLM_ROCM_USE_AITER is set in this shell and not in the input: it is not taken" in " ".join(
+        found.stdout.split()
+    )
+    assert "VLLM_ROCM_USE_AITER is not set (default off)" in " ".join(found.stdout.split())
+
+
+def test_a_part_of_a_name_suggests_the_paths_that_hold_it() -> None:
+    found = run("recipe", "--require", "sparse", "--", "vllm", "serve", MXFP8)
+    assert "Did you mean aiter_sparse_pa or sparse_attention or spec_sparse_pa?" in found.stderr

@@ -52,7 +52,7 @@ def path(name: str, decode: str, prefill: str, reason: str = "12 < 16") -> PathL
         for point, state in ((DECODE, decode), (PREFILL, prefill))
     )
     worst = "refused" if "refused" in (decode, prefill) else decode
-    segments = {"decode": (Segment(1, 170, "refused", ("a",)), Segment(171, 1024, "eligible"))}
+    segments = {"decode": (Segment(1, 168, "refused", ("a",)), Segment(169, 1024, "eligible"))}
     return PathLine(
         name,
         f"Path {name}",
@@ -68,7 +68,7 @@ def path(name: str, decode: str, prefill: str, reason: str = "12 < 16") -> PathL
 
 def report(**more: object) -> RecipeReport:
     made: dict[str, object] = {
-        "build": BuildLine("0.33.0", "bundled table", "", {"bundled": 30, "absent": 9}, ()),
+        "build": BuildLine("0.33.0", "bundled table", "0.33.0", "", {"bundled": 30, "absent": 9}, ()),
         "setup": SETUP,
         "points": (DECODE, PREFILL),
         "stops": (),
@@ -102,7 +102,8 @@ def test_a_mixed_path_is_partly_eligible_and_says_where_it_is_not() -> None:
     assert "○ partly eligible Path mixed FLAG_mixed=1" in found
     assert "decode, 128 requests x 4 rows: refused: 12 < 16" in found
     assert "prefill, 32,768 rows: eligible: 57 x fast expected per step" in found
-    assert "decode rows: 1 to 170 refused; 171 to 1,024 eligible" in found
+    # three drafted tokens: 168 rows are 42 requests, and the 43rd makes 172
+    assert "decode requests: 1 to 42 refused; 43 to 256 eligible" in found
     assert "instead: the other" in found
 
 
@@ -153,12 +154,14 @@ def test_a_terminal_of_ascii_gets_ascii_and_colour_only_when_asked() -> None:
 
 
 def test_an_unknown_build_says_what_to_give() -> None:
-    found = flat(build=BuildLine(None, "none"))
-    assert "no source and no bundled table, so no rule of it is known; give --vllm or --vllm-path" in found
+    assert "a vLLM of unknown version: no source of it and no table" in flat(build=BuildLine(None, "none"))
+    assert "vLLM nightly: no source of it and no table of exactly this release" in flat(
+        build=BuildLine(None, "none", "nightly")
+    )
 
 
 def test_lost_rules_are_named() -> None:
-    lost = BuildLine("0.33.1", "source tree", "/x", {"confirmed": 38, "moved": 1}, ("tile_selector",))
+    lost = BuildLine("0.33.1", "source tree", "", "/x", {"confirmed": 38, "moved": 1}, ("tile_selector",))
     assert "38 of 39 rules read from this build's source" in flat(build=lost)
     assert "rules that are not known here: tile_selector" in flat(build=lost)
 

@@ -14,8 +14,9 @@ from tree import ROOT, shared_or_skip
 
 from m3probe.analyzers.trust import ANALYZER as TRUST
 from m3probe.model.judgement import Judgement, RuleResult
+from m3probe.model.path_report import PathCell, PathRow, PathsSection
 from m3probe.model.recording import Recording
-from m3probe.model.report import Answer, PathCell, PathRow, PathsSection, Reason, TrustRow, TrustSection
+from m3probe.model.report import Answer, Reason, TrustRow, TrustSection
 from m3probe.pipeline import report
 from m3probe.present.verdict_text import judgement_dict, judgement_text
 from m3probe.rules import judge, load_rules

@@ -19,6 +19,7 @@ import report_builder as build
 from tree import ROOT, shared_or_skip
 
 from m3probe.model import findings as findings_module
+from m3probe.model import path_report
 from m3probe.model import report as report_module
 from m3probe.present.json import report_json
 from m3probe.schema import verdicts
@@ -47,7 +48,7 @@ SPREAD = (
     report_module.ShapesSection,
     report_module.RepeatsSection,
     report_module.BytesSection,
-    report_module.PathsSection,
+    path_report.PathsSection,
     report_module.QueuesSection,
     report_module.BottleneckSection,
     report_module.Answer,
@@ -75,7 +76,7 @@ def document() -> dict[str, Any]:
 
 def declared() -> list[type]:
     """Every dataclass of the report and of findings."""
-    both = [*vars(report_module).values(), *vars(findings_module).values()]
+    both = [*vars(report_module).values(), *vars(path_report).values(), *vars(findings_module).values()]
     return list(dict.fromkeys(kind for kind in both if isinstance(kind, type) and is_dataclass(kind)))
 
 

@@ -49,7 +49,11 @@ def test_every_rule_has_one_reader_and_every_release_a_whole_table() -> None:
 
 
 # Of these the hand-read tables hold the part that a ROCm path asks for, in the same order where the order counts.
-IN_PART = {"kv_connectors", "breakable_rocm", "linear_backend_map", "moe_backend_names", "moe_backend_order", "fse"}
+IN_PART = {"kv_connectors", "breakable_rocm", "linear_backend_map", "moe_backend_names", "moe_backend_order", "fse"} | {
+    "env_int",
+    "env_float",
+    "env_choices",
+}
 
 
 def hand_checks() -> list[tuple[str, str]]:
@@ -97,11 +101,14 @@ FORMS: dict[str, Any] = {
     "monokernel": {"rows": [int], "tp": int, "units": int, "kv_dtypes": [str], "block": int, "refusals": [str]}
     | dict.fromkeys(("index_dtype", "draft_method", "moe_backend"), str),
     "qr_flydsl_int4": {"dtype": str, "align": int},
+    "env_choices": {str: {"words": [str], "case": bool, "many": bool}},
     "sparse_pa": {"one_kv_head": bool, "raises": bool, "table_from": str},
     "fp8_indexer": {"name": str, "gfx": str, "score": str, "topk": int, "block": int, "dim": int, "max_blocks": int}
     | {"mfma_columns": (int, type(None))},
     "indexer_cp": {"flag": str},
     "index_reuse": {"flat": str},
+    "index_dtypes": {"words": [str], "open": bool, "reaches": bool},
+    "graph_sizes": {"decode_sizes": bool, "v2_rounds": bool},
     "index_skip_branch": {"skips": bool},
     "qknorm_aiter": {"dtypes": [str]},
     "draft_backend": {"v1_inherits": bool, "v2_inherits": bool, "v2_override": bool},
@@ -286,6 +293,14 @@ def test_another_reader_finds_the_same_names(version: str) -> None:
     source = trees() / version / "vllm"
     names = re.findall(r'^    "(VLLM_\w+)":', (source / "envs.py").read_text("utf-8"), re.MULTILINE)
     assert sorted(names) == value(version, "env_registry")
+    read = (source / "envs.py").read_text("utf-8")
+    for kind, least in (("int", 100), ("float", 4)):
+        by_text = re.findall(
+            rf'"(\w+)": lambda: \(?\s*(?:bool\(\s*)?{kind}\(\s*os\.(?:getenv|environ\.get)\(\s*"\1"', read
+        )
+        assert len(by_text) >= least
+        assert set(by_text) <= set(value(version, f"env_{kind}"))
+    assert set(re.findall(r'"(\w+)": env_\w*with_choices\(', read)) == set(value(version, "env_choices"))
     text = (source / "engine" / "arg_utils.py").read_text("utf-8")
     named = re.findall(r'^ +(?:\w+\.add_argument\( *)?"(--?[a-z][\w-]*)",', text, re.MULTILINE)
     assert set(named) <= set(value(version, "cli_flags"))

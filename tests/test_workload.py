@@ -44,10 +44,35 @@ def test_the_recording_beside_the_recipe_it_did_not_run_with_shows_what_was_miss
 
 
 def test_without_a_gpu_the_traces_own_device_is_taken() -> None:
-    """H200 is no gfx95: the gated recipe asks for experts that refuse it at start."""
-    found = paths("--recipe", GATED, "--vllm", "0.33.0")["mxfp8_moe"]
-    assert found["verdict"] == "refused_at_start"
-    assert any("GPU sm90" in reason for reason in found["reasons"])
+    """On an H200 AITER's attend is refused, and the Triton attend that ran is no miss; expert backends are not judged."""
+    found = paths("--recipe", GATED, "--vllm", "0.33.0")
+    assert (found["aiter_sparse_pa"]["eligible"], found["aiter_sparse_pa"]["verdict"]) == ("no", "declined")
+    assert any("sm90" in reason for reason in found["aiter_sparse_pa"]["reasons"])
+    assert found["mxfp8_moe"]["verdict"] == "unproven"
+
+
+def test_a_recipe_for_another_device_says_so_above_the_paths() -> None:
+    done = json.loads(run("analyze", "--json", *ON_MI355X, SAMPLE).stdout)["recipe"]
+    assert (done["vllm"], done["gpu"]) == ("0.33.0", "MI355X")
+    assert done["contradicts"] == ["the recording is of H200, the configuration was judged for MI355X (--gpu)"]
+    text = run("analyze", *ON_MI355X, SAMPLE).stdout
+    assert text.index("Paths  ✗") < text.index("the recording is of H200") < text.index("AITER sparse paged attention:")
+    assert json.loads(run("analyze", "--json", SAMPLE).stdout)["recipe"] is None
+
+
+def test_a_recipe_that_does_not_start_cannot_be_the_one_that_ran(tmp_path: Path) -> None:
+    two = tmp_path / "two.env"
+    two.write_text("TP=2\n")
+    done = json.loads(run("analyze", "--json", *ON_MI355X, "--env-file", two, SAMPLE).stdout)
+    assert any("does not start, so another one was recorded" in text for text in done["recipe"]["contradicts"])
+    assert done["meta"]["tp"] == 2
+
+
+def test_warnings_of_the_recipe_reach_the_report(tmp_path: Path) -> None:
+    script = tmp_path / "serve.sh"
+    script.write_text("export VLLM_ROCM_USE_AITR=1\nvllm serve MiniMaxAI/MiniMax-M3-MXFP8 -tp 4 --block-size 128\n")
+    done = run("analyze", "--recipe", script, "--vllm", "0.33.0", SAMPLE)
+    assert "did you mean VLLM_ROCM_USE_AITER?" in " ".join(done.stdout.split())
 
 
 def test_without_a_recipe_the_fallbacks_are_told_in_one_line() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from m3probe.fastpaths import _quick_reduce as qr
 from m3probe.fastpaths._m3 import AITER, build_name, no, unknown, yes
-from m3probe.fastpaths._tp_group import ALIGN, MIB, allowed, batch_invariant, fixed_order, release, row_bytes
+from m3probe.fastpaths._tp_group import ALIGN, MIB, allowed, batch_invariant, fixed_order, no_amd, release, row_bytes
 from m3probe.schema.setup import Held, Met, Point, RuleStatus, Setup
 from m3probe.schema.verdicts import Phase
 
@@ -59,6 +59,8 @@ class Backend:
 
     def limits(self) -> str:
         """Its range of payloads in words: ``< 8,388,608 B``."""
+        if self.most is not None and self.most < self.least:
+            return f"no size, at most {self.most:,} B"
         low = f">= {self.least:,} B" if self.least > 1 else ""
         high = "" if self.most is None else f"< {self.most + 1:,} B" if self.strict else f"<= {self.most:,} B"
         said = " and ".join(part for part in (low, high) if part) or "any size"
@@ -119,13 +121,15 @@ def aiter_asked(setup: Setup) -> Met:
         return no(f"{build_name(setup)} does not call AITER's all-reduce")
     if not setup.on(AITER, default=False):
         return no(f"{AITER} is {'off' if AITER in setup.env else 'not set (default off)'}")
+    if no_amd(setup):
+        return no(f"{setup.gfx} is no ROCm GPU: AITER is not used")
     if not rule.known:
         return unknown(f"rule aiter_ar is {rule.status} on this build")
     env = str(rule.value["env"])
     if not setup.on(env, default=True):
         return no(f"{env} is off")
     order = fixed_order(setup)
-    return order if order.held is Held.NO else yes(f"{AITER}=1")
+    return yes(f"{AITER}=1") if order.held is Held.YES else order
 
 
 def aiter_custom(setup: Setup) -> Backend:
@@ -142,7 +146,7 @@ def aiter_custom(setup: Setup) -> Backend:
 def _bytes(setup: Setup, name: str, default: int) -> int:
     """A variable of AITER's: negative or no number is the default, as its log then says."""
     try:
-        said = int(setup.env.get(name, "").strip())
+        said = int(setup.env.get(name, ""))
     except ValueError:
         return default
     return said if said >= 0 else default
@@ -250,12 +254,12 @@ def intervals(setup: Setup) -> tuple[Interval, ...]:
 
 
 def _edges(backend: Backend, per_row: int) -> list[int]:
-    """First rows at which a backend begins or ends to take a payload."""
+    """First rows at which a backend begins or ends to take a payload; a limit below 0 takes none from the first on."""
     if backend.built.held is not Held.YES:
         return []
     spans = [(backend.least, backend.most), *([backend.maybe] if backend.maybe else [])]
     begins = [max(1, -(-least // per_row)) for least, _ in spans]
-    return begins + [most // per_row + 1 for _, most in spans if most is not None]
+    return begins + [max(1, most // per_row + 1) for _, most in spans if most is not None]
 
 
 def _codec_edge(setup: Setup, per_row: int) -> list[int]:

@@ -17,8 +17,9 @@ from m3probe.fastpaths._all_reduce import (
     backend_of,
     kernel_of,
 )
+from m3probe.fastpaths._capture import launched
 from m3probe.fastpaths._m3 import build_name, no, unknown, yes
-from m3probe.fastpaths._tp_group import launched, model_dtype, row_bytes, switched_on
+from m3probe.fastpaths._tp_group import model_dtype, row_bytes, switched_on
 from m3probe.schema.paths import Expected, Role, Variant
 from m3probe.schema.setup import Held, Met, Point, RuleStatus, Setup, met
 from m3probe.schema.verdicts import Phase

@@ -9,10 +9,15 @@ from m3probe.fastpaths._experts import EMULATION, asks_monokernel
 from m3probe.fastpaths._experts_mxfp4 import MXFP4_AITER, MXFP4_UNFUSED
 from m3probe.fastpaths._experts_mxfp8 import MXFP8_AITER, MXFP8_NATIVE
 from m3probe.schema.paths import Expected, Need, Role, Variant
-from m3probe.schema.setup import Point, Setup
+from m3probe.schema.setup import Point, Setup, State
 from m3probe.schema.verdicts import Phase
 
 TWO_GEMMS = "2 x moe_layers (gate and up, then down)"
+
+
+def here(setup: Setup, layers: int | None) -> int | None:
+    """How many of these layers a rank runs; not told under pipeline parallelism, where a stage has some of them."""
+    return layers if setup.pp == 1 else None
 
 
 def two_gemms(*members: str) -> Expected:
@@ -22,7 +27,7 @@ def two_gemms(*members: str) -> Expected:
     """
 
     def expected(setup: Setup, point: Point) -> int | None:
-        layers, member = setup.model.moe_layers, pick(setup).member
+        layers, member = here(setup, setup.model.moe_layers), pick(setup).member
         whole = asks_monokernel(setup) and point.phase is Phase.DECODE
         if layers is None or member is None or whole:
             return None
@@ -31,21 +36,11 @@ def two_gemms(*members: str) -> Expected:
     return expected
 
 
-def mono_calls(setup: Setup, point: Point) -> int | None:
-    """One per expert layer in decode steps of a server that asks for it."""
-    asks = asks_monokernel(setup) and point.phase is Phase.DECODE
-    return one_per_layer(setup, point) if asks else 0
-
-
-def one_per_layer(setup: Setup, _point: Point) -> int | None:
-    """Launches of one step of something that each expert layer does once."""
-    return setup.model.moe_layers
-
-
-def router_calls(setup: Setup, point: Point) -> int | None:
-    """The same, not told for decode steps that the monokernel may take, router and all."""
-    whole = asks_monokernel(setup) and point.phase is Phase.DECODE
-    return None if whole else setup.model.moe_layers
+def calls_in(state: State, setup: Setup) -> int | None:
+    """Calls of a path that each expert layer makes once where it is eligible; None where that is not known."""
+    if state in (State.OFF, State.REFUSED):
+        return 0
+    return here(setup, setup.model.moe_layers) if state is State.ELIGIBLE else None
 
 
 _FP8_GLOBS = ("*flydsl_moe[12]*_afp8_wfp8*", "*flydsl_moe[12]_mxfp8*")
@@ -89,18 +84,6 @@ ASM = Variant(
     calls_per_step="moe_layers (one launch holds both GEMMs)",
     names_from_source=True,
     source="SemiAnalysisAI/InferenceX PR 863 (fmoe_bf16_blockscaleFp8_g1u1_vs_silu); AITER source",
-)
-MONO = Variant(
-    name="monokernel",
-    role=Role.FAST,
-    anchors=("*minimax_m3_mono_ffn*",),
-    vendor="amd",
-    needs=(Need("--monokernel; not with index reuse"),),
-    calls_per_step="moe_layers (router, experts, shared expert and combine in one)",
-    expected=mono_calls,
-    names_from_source=True,
-    source="amd/specialized_decode at 0.33 (mono/ffn.py:kernel_name: minimax_m3_mono_ffn_s{rows}_tp{tp})",
-    vllm="0.33",
 )
 NATIVE_MXFP8 = Variant(
     name="Triton MXFP8",

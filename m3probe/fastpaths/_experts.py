@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from m3probe.fastpaths._m3 import AITER, flag, no, option, yes
+from m3probe.fastpaths._m3 import AITER, build_name, flag, no, option, unknown, yes
+from m3probe.fastpaths._tp_group import BATCH_INVARIANT as INVARIANT
+from m3probe.fastpaths._tp_group import batch_invariant, no_amd
 from m3probe.schema.paths import Check
 from m3probe.schema.setup import Held, Met, Point, Setup, met
 
-AITER_MOE, INVARIANT = "VLLM_ROCM_USE_AITER_MOE", "VLLM_BATCH_INVARIANT"
+AITER_MOE = "VLLM_ROCM_USE_AITER_MOE"
 EMULATION = "EMULATION"
 
 
@@ -60,13 +62,14 @@ def aiter_off(setup: Setup) -> str:
 
 
 def on_arch(setup: Setup, archs: tuple[str, ...]) -> bool | None:
-    """Whether the GPU is one of these families; None where it is not known."""
-    return setup.gfx.startswith(archs) if setup.gfx else None
+    """Whether the GPU is one of these families; None where it is not known, or another vendor's."""
+    return setup.gfx.startswith(archs) if setup.gfx and not no_amd(setup) else None
 
 
 def arch_met(setup: Setup, archs: tuple[str, ...], what: str) -> Met:
     """The same as a sentence."""
-    return met(on_arch(setup, archs), f"GPU {setup.gfx or 'not known'}: {what} {' or '.join(archs)}")
+    said = f"GPU {setup.gfx or 'not known'}: {what} {' or '.join(archs)}"
+    return met(on_arch(setup, archs), no_amd(setup) or said)
 
 
 def aiter_switch(setup: Setup) -> Met:
@@ -83,9 +86,10 @@ def expert_layers(setup: Setup, _point: Point) -> Met:
 
 def invariance(setup: Setup) -> Met:
     """``AiterExperts`` and its kin do not promise it."""
-    if setup.on(INVARIANT, default=False):
-        return no(f"{INVARIANT}=1: AITER's experts are not batch-invariant")
-    return yes(f"{INVARIANT} is off")
+    on, said = batch_invariant(setup), f"{INVARIANT}={setup.env.get(INVARIANT)}"
+    if on is None:
+        return unknown(f"{said} is no number")
+    return no(f"{said}: AITER's experts are not batch-invariant") if on else yes(f"{INVARIANT} is off")
 
 
 def held_by_all(asks: tuple[Met, ...]) -> bool | None:
@@ -107,8 +111,20 @@ def lost_rule(setup: Setup) -> str:
     return f"rule {names[0]} is {setup.build.rule(names[0]).status} on this build" if names else ""
 
 
+def no_such_word(setup: Setup) -> str:
+    """The sentence for a --moe-backend that the command line refuses, whatever the checkpoint; empty when it does not."""
+    word, rule = backend_word(setup, "moe-backend"), setup.build.rule("moe_backend_words")
+    if not rule.known or word in rule.value:
+        return ""
+    return (
+        f"--moe-backend {word} is none of {build_name(setup)}'s words: vllm serve refuses it, the engine does not start"
+    )
+
+
 def no_such_name(setup: Setup, quant: str, word: str) -> str:
     """The sentence for a --moe-backend that a checkpoint's quantisation does not know; empty when it does."""
+    if no_such_word(setup):
+        return no_such_word(setup)
     names = setup.build.rule("moe_backend_names").value[quant]
     if word == "auto" or word in names:
         return ""
@@ -119,6 +135,8 @@ def when_auto(check: Callable[[Setup], Met]) -> Check:
     """One of AITER's own conditions; where a name was given all of them have decided at start."""
 
     def judge(setup: Setup, _point: Point) -> Met:
+        if no_amd(setup):
+            return unknown(no_amd(setup))
         if backend_word(setup, "moe-backend") != "auto":
             return yes("--moe-backend was named: judged at start")
         return check(setup)

@@ -5,6 +5,8 @@ Sources: ``oracle/mxfp4.py``, ``experts/rocm_aiter_moe.py``, ``quark_moe.py`` at
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from m3probe.fastpaths._experts import (
     EMULATION,
     Pick,
@@ -15,12 +17,17 @@ from m3probe.fastpaths._experts import (
     invariance,
     lost_rule,
     no_such_name,
+    on_arch,
     refusals,
 )
 from m3probe.fastpaths._m3 import absent, build_name, unknown
-from m3probe.schema.setup import Met, Setup, met
+from m3probe.fastpaths._tp_group import no_amd, release
+from m3probe.schema.setup import Held, Met, Setup, met
 
 MXFP4_AITER, MXFP4_UNFUSED = "AITER_MXFP4_MXFP4", "TRITON_UNFUSED"
+_W4A4 = (MXFP4_AITER, "AITER_TRITON_MXFP4_MXFP4", "CUTLASS_MXFP4_MXFP4", EMULATION)
+_NOT_ROCM = ("FLASHINFER_", "MARLIN", "BATCHED_MARLIN", "HUMMING", "B12X_", "CUTLASS_", "XPU", "CPU")
+_ACTIVATION_ALONE, _BF16_FOLLOWS = ("0.24.0", "0.25.1"), ("0.32.0", "0.33.0")
 
 
 def mxfp4_arch(setup: Setup) -> Met:
@@ -54,6 +61,8 @@ def mxfp4_pick(setup: Setup) -> Pick:
     lost = lost_rule(setup)
     if lost:
         return Pick(None, lost, None)
+    if no_amd(setup):
+        return Pick(None, no_amd(setup), None)
     word = backend_word(setup, "moe-backend")
     if word == "auto":
         return _mxfp4_auto(setup)
@@ -67,13 +76,54 @@ def _mxfp4_named(setup: Setup, word: str) -> Pick:
     said = f"--moe-backend {word}"
     if word == "emulation":
         return Pick(EMULATION, f"{said}: BF16 experts, weights dequantised at each call (amd-quark has to be there)")
-    if MXFP4_AITER not in setup.build.rule("moe_backend_names").value["mxfp4"][word]:
-        return Pick(None, f"{said}: not judged for a W4A4 checkpoint", None)
+    members = setup.build.rule("moe_backend_names").value["mxfp4"][word]
+    if MXFP4_AITER not in members:
+        return _other_named(setup, said, members)
     asks = mxfp4_asks(setup)
     fits = held_by_all(asks)
     if fits is False:
         return Pick(None, f"{said}: {refusals(asks)}; the engine does not start", starts=False)
     return Pick(MXFP4_AITER if fits else None, f"{said}: {MXFP4_AITER if fits else refusals(asks)}", fits)
+
+
+def _other_named(setup: Setup, said: str, members: Sequence[str]) -> Pick:
+    """A name that does not stand for AITER's W4A4 experts (``_filter_by_activation``, each class's own guards).
+
+    0.24 and 0.25.1 keep members that take the checkpoint's MXFP4 activations alone; 0.32 and 0.33 put those with BF16
+    activations behind them, with a warning.
+    """
+    new = release(setup) in _BF16_FOLLOWS
+    if not new and release(setup) not in _ACTIVATION_ALONE:
+        return Pick(None, f"{said}: not judged for a W4A4 checkpoint on this build", None)
+    left = [m for m in members if m in _W4A4 or (new and not _other_activation(m))]
+    if not left:
+        why = f"{', '.join(members)} takes no MXFP4 activations"
+        return Pick(None, f"{said}: {why}, the engine does not start (ValueError)", starts=False)
+    if left == [MXFP4_UNFUSED]:
+        order = invariance(setup)
+        if order.held is not Held.YES:
+            return Pick(None, f"{said}: {order.text}", False if order.held is Held.NO else None)
+        return Pick(MXFP4_UNFUSED, f"{said}: {MXFP4_UNFUSED} with BF16 activations (triton_kernels has to be there)")
+    refused = [why for m in left if (why := _refuses(setup, m))]
+    if len(refused) == len(left):
+        return Pick(None, f"{said}: {'; '.join(refused)}; the engine does not start (ValueError)", starts=False)
+    return Pick(None, f"{said}: not judged for a W4A4 checkpoint", None)
+
+
+def _other_activation(member: str) -> bool:
+    """Members for FP8 or MXFP8 activations (``_backend_activation_key``)."""
+    return member.endswith(("_MXFP8", "_FP8")) or member == "DEEPGEMM_MXFP4"
+
+
+def _refuses(setup: Setup, member: str) -> str:
+    """Why a member's experts do not take MiniMax M3 on ROCm; empty where that is not known."""
+    if member.startswith(_NOT_ROCM):
+        return f"{member} does not run on ROCm"
+    if member in ("TRITON", "AITER_TRITON_MXFP4_BF16"):
+        return f"{member} does not take M3's activation swigluoai_uninterleave"
+    if member == "AITER_TRITON_MXFP4_MXFP4" and on_arch(setup, ("gfx1250",)) is False:
+        return f"{member} is for gfx1250 alone, not {setup.gfx}"
+    return ""
 
 
 def _mxfp4_auto(setup: Setup) -> Pick:

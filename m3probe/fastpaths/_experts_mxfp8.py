@@ -19,6 +19,7 @@ from m3probe.fastpaths._experts import (
     refusals,
 )
 from m3probe.fastpaths._m3 import absent, build_name, no, unknown, yes
+from m3probe.fastpaths._tp_group import no_amd
 from m3probe.schema.setup import Met, Setup, met
 
 MXFP8_AITER, MXFP8_NATIVE = "AITER_MXFP8", ("TRITON_MXFP8", "NATIVE_MXFP8")
@@ -92,6 +93,8 @@ def mxfp8_pick(setup: Setup) -> Pick:
     if lost:
         return Pick(None, lost, None)
     word = backend_word(setup, "moe-backend")
+    if no_amd(setup):
+        return Pick(None, no_amd(setup), None)
     return _mxfp8_auto(setup) if word == "auto" else _mxfp8_named(setup, word)
 
 

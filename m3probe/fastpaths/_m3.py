@@ -8,10 +8,12 @@ from typing import Any
 
 from m3probe.schema.paths import Need, When
 from m3probe.schema.setup import Held, Met, Point, RuleStatus, Setup, met
+from m3probe.schema.verdicts import Phase
 
 BLOCK = 128
 FP8_INDEX = ("fp8", "fp8_e4m3")
 AITER, SHUFFLE = "VLLM_ROCM_USE_AITER", "VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT"
+V2 = "VLLM_USE_V2_MODEL_RUNNER"
 
 
 def yes(text: str) -> Met:
@@ -59,6 +61,11 @@ def number(value: Any) -> int | None:
     return int(text) if not isinstance(value, bool) and text.isdecimal() else None
 
 
+def switch(value: Any) -> bool:
+    """A JSON boolean given as such or as text (``--attention-config.key true``)."""
+    return str(value).strip().lower() in ("true", "1")
+
+
 def build_name(setup: Setup) -> str:
     """``vLLM 0.25.1``, or ``this build``."""
     return f"vLLM {setup.build.version}" if setup.build.version else "this build"
@@ -69,24 +76,67 @@ def absent(setup: Setup, rule: str) -> bool:
     return setup.build.rule(rule).status is RuleStatus.ABSENT
 
 
+def on_rocm(setup: Setup) -> bool | None:
+    """Whether the GPU is AMD's; None: not known."""
+    return setup.gfx.startswith("gfx") if setup.gfx else None
+
+
 def kv_dtype(setup: Setup) -> str:
     """``--kv-cache-dtype``; vLLM's default is ``auto``, the model's own."""
     return str(flag(setup, "kv-cache-dtype") or "auto")
 
 
+def asked_index_dtype(setup: Setup) -> str:
+    """``indexer_kv_dtype`` as it was said; ``auto`` where it was not."""
+    return str(option(setup, "attention-config", "indexer_kv_dtype") or "auto")
+
+
+def index_reaches(setup: Setup) -> bool:
+    """Whether ``indexer_kv_dtype`` reaches the indexer: the ROCm model of 0.24 and 0.25.1 never hands it on.
+
+    It builds ``MiniMaxM3Indexer`` without that argument (amd/model.py:560 at 0.24, :661 at 0.25.1), whose default is bf16.
+    """
+    rule = setup.build.rule("index_dtypes")
+    return on_rocm(setup) is False or not rule.known or bool(rule.value["reaches"])
+
+
 def index_dtype(setup: Setup) -> str:
-    """Dtype of the index-key cache; unset and ``auto`` are BF16 for MiniMax M3."""
-    said = str(option(setup, "attention-config", "indexer_kv_dtype") or "auto")
-    return "bf16" if said == "auto" else said
+    """Dtype of the index-key cache in force; unset and ``auto`` are BF16 for MiniMax M3."""
+    said = asked_index_dtype(setup)
+    return "bf16" if said == "auto" or not index_reaches(setup) else said
 
 
 def v2_runner(setup: Setup) -> bool | None:
-    """Whether Model Runner V2 drives MiniMax M3: the variable, else the build's default."""
-    forced = setup.on("VLLM_USE_V2_MODEL_RUNNER", None)
-    if forced is not None:
-        return forced
+    """Whether Model Runner V2 drives MiniMax M3: the variable, else the build's default and what V2 cannot do yet."""
+    if V2 in setup.env:
+        return setup.int_on(V2, default=None)
     rule = setup.build.rule("runner_v2_m3")
-    return bool(rule.value) if rule.known else None
+    if not rule.known:
+        return None
+    if not rule.value:  # 0.25.1 forces V2 for dspark
+        return None if (setup.draft or {}).get("method") == "dspark" else False
+    return not v1_instead(setup)
+
+
+def v1_instead(setup: Setup) -> str:
+    """What makes a build whose default is V2 take V1; empty when nothing does.
+
+    ``_get_v2_model_runner_unsupported_features`` (config/vllm.py, 0.32 and 0.33). Dual batch overlap counts as long as
+    the variable is not set.
+    """
+    draft = setup.draft or {}
+    method = draft.get("method")
+    if method in ("suffix", "custom_class", "medusa", "mlp_speculator"):
+        return f"speculative method {method}"
+    if draft.get("parallel_drafting") and method not in ("dflash", "dspark"):
+        return "parallel_drafting"
+    if draft.get("use_heterogeneous_vocab"):
+        return "use_heterogeneous_vocab"
+    if flag(setup, "distributed-executor-backend") == "external_launcher" and setup.pp > 1:
+        return "external_launcher with pipeline parallelism"
+    if flag(setup, "enable-dbo") or (number(flag(setup, "ubatch-size")) or 0) > 1:
+        return "dual batch overlap"
+    return ""
 
 
 def missing_settings(setup: Setup) -> str:
@@ -165,13 +215,24 @@ def _columns(setup: Setup, columns: int) -> tuple[bool | None, str]:
     return heads * queries <= columns, said
 
 
+def calls(setup: Setup, point: Point, layers: int | None) -> int | None:
+    """Launches of one step where each layer makes one for the decode rows and one for the prefill rows.
+
+    None with pipeline parallelism: a rank runs the layers of its own stage.
+    """
+    sides = 2 if point.phase is Phase.MIXED else 1
+    return None if layers is None or setup.pp > 1 else layers * sides
+
+
+def once(setup: Setup, layers: int | None) -> int | None:
+    """Launches of one step where each layer makes one for all rows; None with pipeline parallelism."""
+    return None if setup.pp > 1 else layers
+
+
 def _block_size(setup: Setup, _point: Point) -> Met:
     said = flag(setup, "block-size")
     if said is None:
-        rule = setup.build.rule("block_size_pick")
-        if rule.known and rule.value == "all":
-            return yes(f"--block-size is not set: {build_name(setup)} asks every backend and takes {BLOCK}")
-        return unknown(f"--block-size is not set: {BLOCK} only where vLLM asks every layer's backend; set {BLOCK}")
+        return _picked_block(setup)
     size = number(said)
     if size is None:
         return unknown(f"--block-size {said} is no number")
@@ -182,17 +243,47 @@ def _block_size(setup: Setup, _point: Point) -> Met:
     return no(f"--block-size {size} != {BLOCK}: no common block size, the engine does not start")
 
 
+def _picked_block(setup: Setup) -> Met:
+    """Without the flag: 0.24 and 0.25.1 take the first layer's preferred size, and that layer is dense.
+
+    Every dense backend of ROCm prefers 16, ROCM_AITER_UNIFIED_ATTN 64; the sparse one takes 128 alone, and
+    ``select_common_block_size`` (v1/worker/utils.py) raises.
+    """
+    rule = setup.build.rule("block_size_pick")
+    if rule.known and rule.value == "all":
+        return yes(f"--block-size is not set: {build_name(setup)} asks every backend and takes {BLOCK}")
+    if rule.known and setup.model.dense_layers and on_rocm(setup):
+        return no(
+            f"--block-size is not set: {build_name(setup)} takes the first layer's (dense: 16 or 64), sparse layers "
+            f"take {BLOCK} alone, and the engine does not start (ValueError); set {BLOCK}",
+        )
+    return unknown(f"--block-size is not set: {BLOCK} only where vLLM asks every layer's backend; set {BLOCK}")
+
+
 def _index_cache(setup: Setup, _point: Point) -> Met:
     """On ROCm nothing but the FP8 indexer reads an FP8 index cache; without it the engine raises."""
-    dtype = index_dtype(setup)
-    if dtype == "bf16":
+    said, rule = asked_index_dtype(setup), setup.build.rule("index_dtypes")
+    stated = option(setup, "attention-config", "indexer_kv_dtype") is not None
+    words = (rule.value or {}).get("words", [])
+    if stated and rule.known and said not in words and not rule.value["open"]:
+        why = f"{build_name(setup)} takes {', '.join(words)}"
+        return no(f"indexer_kv_dtype {said}: {why}; the engine does not start (config validation)")
+    if said != "auto" and not index_reaches(setup):
+        return yes(f"indexer_kv_dtype {said} reaches nothing on ROCm in {build_name(setup)}: the index cache is bf16")
+    if index_dtype(setup) == "bf16":
         return yes("the index cache is bf16, which every indexer reads")
-    if dtype not in FP8_INDEX:
-        return no(f"indexer_kv_dtype {dtype}: no indexer reads it, the engine does not start")
+    if said not in FP8_INDEX:
+        return no(f"indexer_kv_dtype {said}: no indexer reads it, the engine does not start (NotImplementedError)")
+    return _fp8_index(setup, said)
+
+
+def _fp8_index(setup: Setup, said: str) -> Met:
+    if on_rocm(setup) is False:
+        return unknown(f"indexer_kv_dtype {said} on {setup.gfx}: which indexer reads it is not judged on NVIDIA")
     table = emits_table(setup)
     if table.held is Held.NO:
         return no(
-            f"indexer_kv_dtype {dtype}: {table.text}; the Triton indexer reads bf16 alone on ROCm, so the "
+            f"indexer_kv_dtype {said}: {table.text}; the Triton indexer reads bf16 alone on ROCm, so the "
             "engine does not start (NotImplementedError)",
         )
     return table

@@ -57,18 +57,26 @@ def settings(setup: Setup, _point: Point) -> Met:
     if wrong:
         return no("; ".join(wrong) + raised)
     ranges = _out_of_range(setup)
-    reached = off(setup)
-    if not ranges or reached.held is Held.NO:  # a group without QuickReduce never looks at them
+    if not ranges:
         return yes(f"{QUANTIZATION}={codec(setup)} and its numbers are read")
-    return Met(Held.NO if reached.held is Held.YES else Held.UNKNOWN, "; ".join(ranges) + raised)
+    sure = any(held is Held.YES for _, held in ranges)
+    return Met(Held.NO if sure else Held.UNKNOWN, "; ".join(text for text, _ in ranges) + raised)
 
 
-def _out_of_range(setup: Setup) -> list[str]:
-    least, wrong = whole(setup, MIN_MB), []
-    wrong += [f"{name}={whole(setup, name)} < 0" for name in (MIN_MB, CODEC_KB) if (whole(setup, name) or 0) < 0]
-    if least is not None and least >= 0 and least * MIB > most(setup):
-        wrong.append(f"{MIN_MB}={least}: {least * MIB:,} B > {most(setup):,} B, the largest size")
-    return wrong
+def _out_of_range(setup: Setup) -> list[tuple[str, Held]]:
+    """(sentence, whether vLLM gets to look): a group without QuickReduce never does.
+
+    The codec threshold is looked at before the dtype, the smallest size after it.
+    """
+    smallest, threshold, wrong = whole(setup, MIN_MB), whole(setup, CODEC_KB), []
+    if threshold is not None and threshold < 0:
+        wrong.append((f"{CODEC_KB}={threshold} < 0", off(setup, any_dtype=True).held))
+    if smallest is not None and smallest < 0:
+        wrong.append((f"{MIN_MB}={smallest} < 0", off(setup).held))
+    elif smallest is not None and smallest * MIB > most(setup):
+        said = f"{MIN_MB}={smallest}: {smallest * MIB:,} B > {most(setup):,} B, the largest size"
+        wrong.append((said, off(setup).held))
+    return [(text, held) for text, held in wrong if held is not Held.NO]
 
 
 def most(setup: Setup) -> int:
@@ -111,11 +119,13 @@ def archs(setup: Setup, _point: Point) -> Met:
     return met(setup.gfx.startswith(tuple(wants)), f"GPU {setup.gfx}; QuickReduce serves {', '.join(wants)}")
 
 
-def off(setup: Setup) -> Met:
+def off(setup: Setup, *, any_dtype: bool = False) -> Met:
     """Whether the object is built at all: every refusal, else what is not known, else yes."""
     here = Point(Phase.DECODE, 0)  # none of these asks for it
     checks = {"qr_archs": archs, "qr_world_sizes": world, "qr_dtypes": dtype, "": int3}
     answers = [allowed(setup), fixed_order(setup)]
+    if any_dtype:
+        del checks["qr_dtypes"]
     for rule, check in checks.items():
         lost = bool(rule) and not setup.build.rule(rule).known
         answers.append(unknown(f"rule {rule} is not known on this build") if lost else check(setup, here))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from m3probe.schema.paths import FastPath, Need, When
+from m3probe.schema.paths import Asked, FastPath, Need, When
 from m3probe.schema.setup import Held, Met, Point, Setup, State
 
 
@@ -43,6 +44,11 @@ def state_at(path: FastPath, setup: Setup, point: Point) -> PathState:
     return PathState(
         State.UNPROVEN, f"{found.asked}; {', '.join(open_)} hangs on a condition of the input", found.judged
     )
+
+
+def in_force(asked: Asked, needs: Sequence[Need], setup: Setup, point: Point) -> bool:
+    """Whether a setup selects an implementation for certain: asked for, and each need met."""
+    return asked.state is Held.YES and all(_answer(need, setup, point).held is Held.YES for need in needs)
 
 
 def _settled(path: FastPath, setup: Setup, point: Point) -> PathState:

@@ -1,17 +1,17 @@
 """Facts of the tensor-parallel group that every all-reduce backend on ROCm asks for.
 
 Sources, at 0.24, 0.25.1, 0.32 and 0.33: ``cuda_communicator.py`` (``CudaCommunicator.__init__``),
-``config/parallel.py``, ``platforms/rocm.py`` (``use_custom_allreduce``), ``_set_cudagraph_sizes`` of ``config/vllm.py``.
+``config/parallel.py``, ``platforms/rocm.py`` (``use_custom_allreduce``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from m3probe.fastpaths._capture import EAGER, FULL, PIECEWISE, largest, modes
-from m3probe.fastpaths._m3 import build_name, flag, no, number, option, unknown, yes
+from m3probe.fastpaths._capture import launched
+from m3probe.fastpaths._m3 import build_name, flag, no, number, on_rocm, unknown, yes
+from m3probe.schema.paths import Check
 from m3probe.schema.setup import Held, Met, Point, Setup
-from m3probe.schema.verdicts import Phase
 
 MIB = 1 << 20
 ALIGN = 16
@@ -58,10 +58,17 @@ def switched_on(setup: Setup, name: str) -> bool:
 
 def batch_invariant(setup: Setup) -> bool | None:
     """VLLM_BATCH_INVARIANT as vLLM reads it, ``bool(int(...))``; None: no number, with which vLLM does not start."""
-    try:
-        return int(setup.env.get(BATCH_INVARIANT, "0")) != 0
-    except ValueError:
-        return None
+    return setup.int_on(BATCH_INVARIANT, default=False)
+
+
+def no_amd(setup: Setup) -> str:
+    """The sentence for a GPU of another vendor, whose code is not judged here; empty for AMD's and an unknown one."""
+    return f"{setup.gfx} is no ROCm GPU: not judged" if on_rocm(setup) is False else ""
+
+
+def amd(check: Check) -> Check:
+    """A need of ROCm's code, which another vendor's GPU leaves open: there a rule may be absent and its value None."""
+    return lambda setup, point: unknown(no_amd(setup)) if no_amd(setup) else check(setup, point)
 
 
 def allowed(setup: Setup) -> Met:
@@ -76,7 +83,10 @@ def allowed(setup: Setup) -> Met:
 
 def fixed_order(setup: Setup) -> Met:
     """QuickReduce and AITER have no fixed order of summation: batch invariance does without them."""
-    if not batch_invariant(setup):
+    on = batch_invariant(setup)
+    if on is None:
+        return unknown(f"{BATCH_INVARIANT}={setup.env[BATCH_INVARIANT]!r} is no number")
+    if not on:
         return yes(f"{BATCH_INVARIANT} is off")
     return no(f"{BATCH_INVARIANT}={setup.env[BATCH_INVARIANT]}: its order of summation is not fixed")
 
@@ -86,8 +96,8 @@ def _ranks(setup: Setup) -> Met:
 
 
 def _gpu(setup: Setup) -> Met:
-    if not setup.gfx:
-        return unknown("the GPU is not known")
+    if not setup.gfx or no_amd(setup):
+        return unknown(no_amd(setup) or "the GPU is not known")
     if setup.gfx.startswith(ARCHS):
         return yes(setup.gfx)
     return no(f"GPU {setup.gfx}: vLLM builds custom all-reduces on gfx94x and gfx95x alone")
@@ -126,47 +136,18 @@ def _nodes(setup: Setup) -> Met:
     return unknown(f"{nodes} nodes, and what this build makes of them is not known")
 
 
-def launched(setup: Setup, point: Point) -> tuple[int, int]:
-    """(fewest, most) rows that the step's kernels get: a graph replays the size it was captured with.
-
-    Equal where the setup tells: eager steps keep their rows, and without drafts the sizes are 1, 2, 4, every 8 below
-    256, then every 16. With drafts the grid differs by version (0.33 scales request counts): a range.
-    """
-    found = modes(setup)
-    mode = found.decode if point.phase is Phase.DECODE else found.other
-    if mode == EAGER or point.rows > largest(setup)[0]:
-        return point.rows, point.rows
-    padded, exact = _padded(setup, point)
-    return (padded if exact and mode in (FULL, PIECEWISE) else point.rows), padded
-
-
-def _padded(setup: Setup, point: Point) -> tuple[int, bool]:
-    """(captured size at most, whether it is that one exactly)."""
-    rows, queries = point.rows, 1 + setup.spec_tokens
-    sizes = option(setup, "compilation-config", "cudagraph_capture_sizes") or flag(setup, "cudagraph-capture-sizes")
-    if sizes is not None:
-        known = sorted(int(s) for s in sizes if number(s)) if isinstance(sizes, list | tuple) else []
-        return next((s for s in known if s >= rows), largest(setup)[0]), bool(known) and queries == 1
-    if queries > 1:
-        requests = -(-rows // queries)
-        return max(-(-_on_grid(rows) // queries) * queries, _on_grid(requests) * queries), False
-    return min(_on_grid(rows), largest(setup)[0]), flag(setup, "performance-mode") in (None, "balanced")
-
-
-def _on_grid(rows: int) -> int:
-    """The smallest of 1, 2, 4, every 8 below 256, every 16 from there that holds so many rows."""
-    if rows <= 4:
-        return 1 << max(rows - 1, 0).bit_length()
-    return -(-rows // 8) * 8 if rows <= 248 else -(-rows // 16) * 16
-
-
 def at_size(setup: Setup, point: Point, judge: Callable[[int], Met]) -> Met:
     """A size rule asked for the payload of one step, at both ends of its possible padding."""
     per_row = row_bytes(setup)
     if per_row is None:
         return unknown("the hidden size or the dtype is not known")
+    return at_rows(setup, point, lambda rows: judge(rows * per_row))
+
+
+def at_rows(setup: Setup, point: Point, judge: Callable[[int], Met]) -> Met:
+    """A rule about rows asked for those that one step launches, at both ends of its possible padding."""
     fewest, most = launched(setup, point)
-    low, high = judge(fewest * per_row), judge(most * per_row)
+    low, high = judge(fewest), judge(most)
     if low.held is not high.held:
         return unknown(f"{point.rows:,} rows run as {fewest:,} to {most:,}: {low.text}; {high.text}")
     padded = f" ({point.rows:,} rows run as {fewest:,})" if fewest == most != point.rows else ""

@@ -64,7 +64,7 @@ def dense_kind(setup: Setup) -> TableKind | None:
     tgemm = setup.on(AITER, default=False) and setup.on(LINEAR, default=True) and (setup.gfx or "").startswith("gfx950")
     if tgemm and not emulated:
         return TableKind.GEMM
-    return TableKind.TUNABLEOP if setup.on(TUNABLEOP, default=False) else None
+    return TableKind.TUNABLEOP if setup.env.get(TUNABLEOP) == "1" else None  # PyTorch compares with 1 alone
 
 
 def dense_keys(setup: Setup, rows: int) -> tuple[GemmKey, ...]:

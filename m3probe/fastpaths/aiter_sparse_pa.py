@@ -4,69 +4,11 @@ Sources: vLLM PR 47287; ``common/sparse_attention.py`` (``minimax_m3_use_aiter_s
 and 0.33. 0.24 and 0.25.1 have no such code: the two settings reach nothing in MiniMax M3.
 """
 
-from m3probe.fastpaths._m3 import (
-    AITER,
-    BLOCK_SIZE,
-    INDEX_CACHE,
-    KV_DTYPE,
-    ROCM,
-    SHUFFLE,
-    SPARSE_LAYERS,
-    absent,
-    build_name,
-    emits_table,
-    kv_heads_text,
-    missing_settings,
-    no,
-    unknown,
-    yes,
-)
+from m3probe.fastpaths._m3 import AITER, SHUFFLE
+from m3probe.fastpaths._sparse_pa import NEEDS, asked
 from m3probe.fastpaths._sparse_variants import AITER_PA, TRITON
-from m3probe.schema.paths import Asked, Effect, FastPath, Need, When
-from m3probe.schema.setup import Held, Met, Point, Setup, met
+from m3probe.schema.paths import Effect, FastPath
 from m3probe.schema.verdicts import Family
-
-HEAD_DIM = 128
-
-
-def asked(setup: Setup) -> Asked:
-    """Both settings, on a build that reads them."""
-    off = missing_settings(setup)
-    if off:
-        return Asked(Held.NO, off)
-    said = f"{AITER}=1 and {SHUFFLE}=1"
-    if absent(setup, "sparse_pa"):
-        why = f"{said}, but {build_name(setup)} has no AITER sparse paged attention for MiniMax M3"
-        return Asked(Held.NO, why, wasted=True)
-    return Asked(Held.YES if setup.build.rule("sparse_pa").known else Held.UNKNOWN, said)
-
-
-def one_kv_head(setup: Setup, _point: Point) -> Met:
-    """One KV head per rank, or an indexer that emits the page table; otherwise vLLM raises at start."""
-    heads = setup.kv_heads_per_rank
-    if heads is None:
-        return unknown("KV heads are not known")
-    said = kv_heads_text(setup)
-    if heads == 1:
-        return yes(said)
-    table = emits_table(setup)
-    if table.held is Held.NO:
-        return no(
-            f"{said}, not 1, and {table.text}; the engine does not start (ValueError), nothing falls back: "
-            f"clear {SHUFFLE} for Triton",
-        )
-    return met(True if table.held is Held.YES else None, f"{said}; {table.text}")
-
-
-def _head_dim(setup: Setup, _point: Point) -> Met:
-    dim = setup.model.head_dim
-    return met(None if dim is None else dim == HEAD_DIM, f"head_dim {dim}, must be {HEAD_DIM}")
-
-
-ONE_KV_HEAD = Need(
-    "one KV head per rank, unless the indexer emits the attend's page table", one_kv_head, When.START, ("sparse_pa",)
-)
-NEEDS = (SPARSE_LAYERS, ROCM, ONE_KV_HEAD, INDEX_CACHE, Need("head_dim 128", _head_dim), BLOCK_SIZE, KV_DTYPE)
 
 FAST_PATH = FastPath(
     title="AITER sparse paged attention",

@@ -7,14 +7,9 @@ about payloads above the one-stage limits, which M3 never sends to the fused op.
 """
 
 from m3probe.fastpaths._all_reduce import aiter_asked, aiter_custom
-from m3probe.fastpaths._comm_variants import (
-    fused_bytes,
-    fused_calls,
-    fused_packs,
-    fused_rows,
-)
+from m3probe.fastpaths._comm_variants import fused_bytes, fused_calls, fused_packs, fused_rows
 from m3probe.fastpaths._m3 import absent, build_name, yes
-from m3probe.fastpaths._tp_group import allowed, at_size
+from m3probe.fastpaths._tp_group import allowed, amd, at_size, no_amd
 from m3probe.schema.paths import Asked, Effect, FastPath, Need, Role, Variant, When
 from m3probe.schema.setup import Held, Met, Point, Setup, met
 from m3probe.schema.verdicts import Family
@@ -24,6 +19,8 @@ _RULE = ("fused_ar_norm",)
 
 def asked(setup: Setup) -> Asked:
     """On with AITER's all-reduce, in builds whose model file calls it."""
+    if no_amd(setup):
+        return Asked(Held.UNKNOWN, no_amd(setup))
     if absent(setup, "fused_ar_norm"):
         return Asked(Held.NO, f"{build_name(setup)} has the FlashInfer branch alone, which is NVIDIA's")
     theirs = aiter_asked(setup)
@@ -69,11 +66,11 @@ FAST_PATH = FastPath(
     needs=(
         Need("MiniMax M3's model file", _model),
         Need("custom all-reduces: more than one rank, gfx94x or gfx95x, one node, not switched off", _allowed),
-        Need("AITER's all-reduce is built", _built, rules=("aiter_ar",)),
-        Need("a row of at most 1,024 packs of 16 B, in fp16 or bf16", fused_packs, rules=_RULE),
-        Need("at most 80 rows", _rows, When.CALL, _RULE),
-        Need("TP2 any size, up to TP4 < 262,144 B, up to TP8 < 131,072 B", _bytes, When.CALL, _RULE),
-        Need("a payload that AITER's all-reduce takes", _fits, When.CALL),
+        Need("AITER's all-reduce is built", amd(_built), rules=("aiter_ar",)),
+        Need("a row of at most 1,024 packs of 16 B, in fp16 or bf16", amd(fused_packs), rules=_RULE),
+        Need("at most 80 rows", amd(_rows), When.CALL, _RULE),
+        Need("TP2 any size, up to TP4 < 262,144 B, up to TP8 < 131,072 B", amd(_bytes), When.CALL, _RULE),
+        Need("a payload that AITER's all-reduce takes", amd(_fits), When.CALL),
     ),
     variants=(
         Variant(

@@ -10,10 +10,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from m3probe.fastpaths._m3 import SPARSE_LAYERS, absent, as_object, build_name, flag, no, number, unknown, yes
+from m3probe.fastpaths._m3 import (
+    SPARSE_LAYERS,
+    absent,
+    as_object,
+    build_name,
+    calls,
+    flag,
+    no,
+    on_rocm,
+    unknown,
+    yes,
+)
 from m3probe.schema.paths import Asked, Effect, FastPath, Layers, Need, Role, Variant, When
 from m3probe.schema.setup import Held, Met, Point, Setup, met
-from m3probe.schema.verdicts import Phase
 
 KEYS = ("use_index_cache", "index_topk_freq", "index_skip_topk_offset")
 _TOPK = (
@@ -42,18 +52,53 @@ def overrides(setup: Setup) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     return as_object(given.get("text_config")), tuple(key for key in KEYS if key in given)
 
 
+def _whole(value: Any, default: int) -> int | None:
+    """``int(value or default)`` as the source has it (4.0 and "4" are 4); None where it raises."""
+    try:
+        return int(value or default)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _settings(setup: Setup) -> tuple[int | None, int | None]:
+    """(frequency, offset) in force; None where vLLM's ``int`` raises. (1, 0): every layer chooses."""
+    nested, _ = overrides(setup)
+    if not nested.get("use_index_cache") or absent(setup, "index_reuse") or on_rocm(setup) is False:
+        return 1, 0
+    often = _whole(nested.get("index_topk_freq"), 1)
+    if often is None or often <= 1:
+        return (None if often is None else 1), 0
+    return often, _whole(nested.get("index_skip_topk_offset"), 0)
+
+
 def frequency(setup: Setup) -> int:
     """Reuse frequency in force in the text model; 1: every layer chooses."""
-    nested, _ = overrides(setup)
-    on = bool(nested.get("use_index_cache")) and not absent(setup, "index_reuse")
-    return max(1, number(nested.get("index_topk_freq", 1)) or 1) if on else 1
+    return _settings(setup)[0] or 1
 
 
 def computing_layers(setup: Setup) -> int | None:
     """Sparse layers of a setup that run the indexer in each step."""
-    nested, _ = overrides(setup)
-    layers, offset = setup.model.sparse_layers, number(nested.get("index_skip_topk_offset", 0)) or 0
+    layers, offset = setup.model.sparse_layers, _settings(setup)[1] or 0
     return None if layers is None else computing(layers, frequency(setup), offset)
+
+
+def unfilled(setup: Setup) -> str:
+    """Sparse layers that reuse a buffer which nobody filled: those before the first that chooses, on each stage."""
+    often, offset = frequency(setup), _settings(setup)[1] or 0
+    starts = _stage_starts(setup)
+    late = [ordinal for ordinal in starts if often > 1 and max(ordinal - offset, 0) % often]
+    if not late:
+        return ""
+    return f"; sparse layer {late[0]}, the first of its stage, skips and reads a buffer that nobody filled"
+
+
+def _stage_starts(setup: Setup) -> tuple[int, ...]:
+    """Ordinal of the first sparse layer of each pipeline stage; the first stage alone where the split is not even."""
+    layers, dense = setup.model.layers, setup.model.dense_layers
+    even = layers is not None and layers % setup.pp == 0 and "VLLM_PP_LAYER_PARTITION" not in setup.env
+    if layers is None or dense is None or not even:
+        return (0,)
+    return tuple(max(stage * (layers // setup.pp) - dense, 0) for stage in range(setup.pp))
 
 
 def asked(setup: Setup) -> Asked:
@@ -66,6 +111,10 @@ def asked(setup: Setup) -> Asked:
         return Asked(Held.NO, f"{build_name(setup)} has no index reuse: the override reaches nothing", wasted=True)
     if flat and rule.known and rule.value["flat"] == "raises":
         return Asked(Held.YES, f"top-level --hf-overrides {', '.join(flat)}")
+    if None in _settings(setup):
+        return Asked(
+            Held.YES, f"text_config: {', '.join(f'{key} {nested[key]!r}' for key in KEYS[1:] if key in nested)}"
+        )
     if frequency(setup) > 1:
         return Asked(Held.YES if rule.known else Held.UNKNOWN, f"text_config: index_topk_freq {frequency(setup)}")
     return _ignored(setup, flat)
@@ -97,13 +146,18 @@ def _nested(setup: Setup, _point: Point) -> Met:
     return no(f"{said}: the engine does not start (ValueError); nest it under text_config")
 
 
+def _numbers(setup: Setup, _point: Point) -> Met:
+    if None in _settings(setup):
+        return no("index_topk_freq or index_skip_topk_offset is no number: the engine does not start (int() raises)")
+    return yes(f"index_topk_freq {frequency(setup)}, index_skip_topk_offset {_settings(setup)[1]}")
+
+
 def _skips(setup: Setup, _point: Point) -> Met:
     made, layers = computing_layers(setup), setup.model.sparse_layers
     if made is None or layers is None:
         return unknown("sparse layers are not known")
-    return met(
-        made < layers, f"frequency {frequency(setup)}: {made} of {layers} sparse layers choose, {layers - made} skip"
-    )
+    said = f"frequency {frequency(setup)}: {made} of {layers} sparse layers choose, {layers - made} skip"
+    return met(made < layers, said + unfilled(setup))
 
 
 def _amd(setup: Setup, _point: Point) -> Met:
@@ -113,13 +167,11 @@ def _amd(setup: Setup, _point: Point) -> Met:
 
 def _skipped(setup: Setup, point: Point) -> int | None:
     made, layers = computing_layers(setup), setup.model.sparse_layers
-    sides = 2 if point.phase is Phase.MIXED else 1
-    return None if made is None or layers is None else (layers - made) * sides
+    return None if made is None or layers is None else calls(setup, point, layers - made)
 
 
 def _chosen(setup: Setup, point: Point) -> int | None:
-    made = computing_layers(setup)
-    return None if made is None else made * (2 if point.phase is Phase.MIXED else 1)
+    return calls(setup, point, computing_layers(setup))
 
 
 FAST_PATH = FastPath(
@@ -131,6 +183,7 @@ FAST_PATH = FastPath(
         SPARSE_LAYERS,
         Need("the ROCm model file", _amd),
         Need("the settings stand under text_config", _nested, When.START, ("index_reuse",)),
+        Need("index_topk_freq and index_skip_topk_offset are numbers", _numbers, When.START),
         Need("a frequency above 1", _skips),
     ),
     variants=(

@@ -12,11 +12,18 @@ from m3probe.fastpaths._m3 import (
     ROCM,
     SPARSE_LAYERS,
     absent,
+    asked_index_dtype,
     build_name,
+    calls,
     emits_table,
+    flag,
     index_dtype,
     no,
+    number,
+    on_rocm,
+    once,
     option,
+    switch,
     unknown,
     yes,
 )
@@ -26,6 +33,8 @@ from m3probe.schema.setup import Held, Met, Point, Setup, met
 from m3probe.schema.verdicts import Family, Phase
 
 CP = "minimax_m3_indexer_cp"
+COLUMNS = 16
+"""MFMA columns of the score pass: vLLM's own number at 0.32; 0.33 takes AITER's SCORE_MFMA_COLS."""
 _ONCE = "computing layers (57, or 15 with reuse at frequency 4), once per decode and prefill side"
 BALANCED = {8: 1024, 11: 768}
 """Up to so many requests: programs of ``_decode_index_score_balanced_kernel`` (amd/ops/index_topk.py, 0.32 and 0.33)."""
@@ -59,13 +68,21 @@ def one_workgroup_per_request(kernel: str, grid: tuple[int, int, int], rows: int
     return met(served == requests, said)
 
 
+def asks_cp(setup: Setup) -> bool:
+    """Whether the context-parallel form is asked for."""
+    return switch(option(setup, "attention-config", CP))
+
+
 def asked(setup: Setup) -> Asked:
     """An FP8 index cache (the AITER or MSA indexer), or the context-parallel form."""
-    fp8, cp = index_dtype(setup) in FP8_INDEX, option(setup, "attention-config", CP)
+    said, fp8, cp = asked_index_dtype(setup), index_dtype(setup) in FP8_INDEX, asks_cp(setup)
     if not fp8 and not cp:
-        return Asked(Held.NO, "indexer_kv_dtype is not fp8 (default bf16): the Triton indexer")
-    said = [f"indexer_kv_dtype {index_dtype(setup)}"] * fp8 + [f"{CP} true"] * bool(cp)
-    return Asked(Held.YES, ", ".join(said))
+        if said in FP8_INDEX:
+            why = f"indexer_kv_dtype {said} reaches nothing: {build_name(setup)} does not hand it to the ROCm indexer"
+            return Asked(Held.NO, why, wasted=True)
+        return Asked(Held.NO, f"indexer_kv_dtype is {'bf16' if said == 'auto' else said}, not fp8: no FP8 indexer")
+    words = [f"indexer_kv_dtype {said}"] * fp8 + [f"{CP} true"] * cp
+    return Asked(Held.YES, ", ".join(words))
 
 
 def _fp8(setup: Setup, _point: Point) -> Met:
@@ -75,24 +92,66 @@ def _fp8(setup: Setup, _point: Point) -> Met:
 
 
 def _cp(setup: Setup, _point: Point) -> Met:
-    """Triton form: ROCm and TP above 1, else ValueError. MSA form: index heads / TP = KV heads of the rank."""
-    if not option(setup, "attention-config", CP):
+    """Triton form: ROCm and TP above 1, else ValueError (common/indexer.py:513). MSA form: never a stop."""
+    if not asks_cp(setup):
         return yes(f"{CP} is not asked for")
     if absent(setup, "indexer_cp"):
         return no(f"{build_name(setup)} has no {CP}: the engine does not start on an unknown field")
     if not setup.build.rule("indexer_cp").known:
         return unknown(f"rule indexer_cp is {setup.build.rule('indexer_cp').status} on this build")
+    if index_dtype(setup) in FP8_INDEX:
+        return _msa_cp(setup)
     if setup.tp < 2:
-        return no(f"{CP} at TP{setup.tp}: more than one rank is needed, the engine does not start")
-    heads = setup.model.index_heads
-    if index_dtype(setup) in FP8_INDEX and heads is not None and (setup.tp > heads or heads % setup.tp):
-        return unknown(f"{heads} index heads over TP{setup.tp}: MSA runs without context parallelism, with a log line")
+        return no(f"{CP} at TP{setup.tp}: more than one rank is needed, the engine does not start (ValueError)")
     return yes(f"{CP} at TP{setup.tp}")
 
 
-def _calls(setup: Setup, point: Point) -> int | None:
-    layers = computing_layers(setup)
-    return None if layers is None else layers * (2 if point.phase is Phase.MIXED else 1)
+def _msa_cp(setup: Setup) -> Met:
+    """``msa_indexer_cp_enabled`` (amd/indexer_msa.py:881 at 0.33): refused sharding is a log line, and MSA runs whole."""
+    if emits_table(setup).held is not Held.YES:
+        return unknown(f"{CP} beside an FP8 index cache: only where the MSA indexer is selected")
+    why = _unsharded(setup)
+    if why is None:
+        return unknown("index heads or KV heads are not known")
+    return yes(f"{why}: MSA runs without context parallelism, with a log line" if why else f"{CP} at TP{setup.tp}")
+
+
+def _unsharded(setup: Setup) -> str | None:
+    """Why MSA is not sharded; empty when it is, None when a count is not known."""
+    heads, kv_heads, tp, tokens = setup.model.index_heads, setup.kv_heads_per_rank, setup.tp, 1 + setup.spec_tokens
+    if tp < 2:
+        return f"TP{tp} has nothing to shard over"
+    if heads is None or kv_heads is None:
+        return None
+    if (number(flag(setup, "decode-context-parallel-size")) or 1) > 1:
+        return "--decode-context-parallel-size owns the context axis"
+    if tp > heads or heads % tp:
+        return f"{heads} index heads over TP{tp}"
+    if heads * tokens > COLUMNS:
+        return f"{heads} index heads x {tokens} tokens = {heads * tokens} > {COLUMNS} MFMA columns"
+    return f"{heads // tp} index heads but {kv_heads} KV heads per rank" if heads // tp != kv_heads else ""
+
+
+def _fp8_calls(setup: Setup, point: Point) -> int | None:
+    """The AITER or MSA indexer, where it is selected."""
+    if index_dtype(setup) not in FP8_INDEX or emits_table(setup).held is not Held.YES:
+        return None
+    return calls(setup, point, computing_layers(setup))
+
+
+def _cp_calls(setup: Setup, point: Point) -> int | None:
+    """The context-parallel Triton form: decode rows alone."""
+    runs = asks_cp(setup) and index_dtype(setup) == "bf16" and _cp(setup, point).held is Held.YES
+    if not runs or point.phase is Phase.PREFILL or on_rocm(setup) is not True:
+        return None
+    return once(setup, computing_layers(setup))
+
+
+def _triton_calls(setup: Setup, point: Point) -> int | None:
+    """Triton's own form; with context parallelism the decode rows are not its."""
+    if index_dtype(setup) != "bf16" or asks_cp(setup):
+        return None
+    return calls(setup, point, computing_layers(setup))
 
 
 FAST_PATH = FastPath(
@@ -105,7 +164,7 @@ FAST_PATH = FastPath(
         ROCM,
         INDEX_CACHE,
         Need("the FP8 indexer takes the shape: gfx950, score max, 16 of 128-token blocks, dim 128", _fp8),
-        Need("context parallelism: ROCm, TP above 1", _cp, When.START),
+        Need("context parallelism of the Triton form: ROCm, TP above 1", _cp, When.START),
     ),
     variants=(
         Variant(
@@ -116,7 +175,7 @@ FAST_PATH = FastPath(
             vendor="amd",
             needs=(Need("AITER sparse paged attention, gfx950, FP8 index cache, context of at most 8,192 blocks"),),
             calls_per_step=_ONCE,
-            expected=_calls,
+            expected=_fp8_calls,
             names_from_source=True,
             source="AITER's entry points as vLLM calls them (pa_sparse_block_score_decode, _prefill, _topk); the kernels' "
             "own names could not be read",
@@ -130,7 +189,7 @@ FAST_PATH = FastPath(
             vendor="amd",
             needs=(Need(f"{CP}, BF16 index cache, TP above 1"),),
             calls_per_step="computing layers in steps with decode rows",
-            expected=_calls,
+            expected=_cp_calls,
             names_from_source=True,
             source="amd/ops/indexer_context_parallel.py, amd/ops/indexer_cp_exchange.py at 0.33",
             vllm="0.33",
@@ -153,7 +212,7 @@ FAST_PATH = FastPath(
                 "_insert_index_cache_kernel*",
             ),
             calls_per_step=_ONCE,
-            expected=_calls,
+            expected=_triton_calls,
             source="amd/ops/index_topk.py and common/ops/index_topk.py; seen in H200 traces",
             vllm="0.24 to 0.33",
             note="0.24 and 0.25.1 choose in two kernels (partial, merge), 0.32 and 0.33 in one (fused)",

@@ -5,12 +5,16 @@ Sources: vLLM PR 46039, 46290, 46332; ``kv_connector/factory.py`` and ``kv_conne
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from m3probe.fastpaths._capture import layerwise
 from m3probe.fastpaths._m3 import as_object, build_name, flag, no, unknown, yes
 from m3probe.fastpaths.fp8_kv_cache import page_bytes
 from m3probe.schema.paths import Anchor, Asked, Effect, FastPath, Need, Role, Variant, When
 from m3probe.schema.setup import Held, Met, Point, Setup, met
+
+ROLES = ("kv_producer", "kv_consumer", "kv_both")
 
 
 def transfer(setup: Setup) -> Any:
@@ -31,13 +35,36 @@ def asked(setup: Setup) -> Asked:
     return Asked(Held.YES, f"{name}, role {transfer(setup).get('kv_role') or 'not said'}")
 
 
+def configs(config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """A KV transfer config and, of a MultiConnector, its children: vLLM makes a KVTransferConfig of each."""
+    yield config
+    if config.get("kv_connector") == "MultiConnector":
+        children = as_object(config.get("kv_connector_extra_config")).get("connectors")
+        for child in children if isinstance(children, list) else ():
+            yield from configs(as_object(child))
+
+
 def _known(setup: Setup, _point: Point) -> Met:
-    name, names = connector(setup), setup.build.rule("kv_connectors").value
-    if transfer(setup).get("kv_connector_module_path"):
-        return yes(f"{name} is loaded from a module of its own")
-    return met(
-        name in names, f"{name} is {'' if name in names else 'not '}among the {len(names)} connectors of the build"
-    )
+    names, judged = setup.build.rule("kv_connectors").value, []
+    for config in configs(transfer(setup)):
+        name = str(config.get("kv_connector") or "")
+        if config.get("kv_connector_module_path"):
+            judged.append(yes(f"{name} is loaded from a module of its own"))
+            continue
+        is_in = name in names
+        judged.append(met(is_in, f"{name} is {'' if is_in else 'not '}among the {len(names)} connectors of the build"))
+    return next((answer for answer in judged if answer.held is Held.NO), judged[0])
+
+
+def _role(setup: Setup, _point: Point) -> Met:
+    """``KVTransferConfig.__post_init__`` (config/kv_transfer.py:96 at 0.24, :114 at 0.32 and 0.33) raises ValueError."""
+    for config in configs(transfer(setup)):
+        name, role = config.get("kv_connector"), config.get("kv_role")
+        if role is None:
+            return no(f"{name} without a kv_role ({', '.join(ROLES)}): the engine does not start (ValueError)")
+        if role not in ROLES:
+            return no(f"kv_role {role} of {name} is none of {', '.join(ROLES)}: the engine does not start (ValueError)")
+    return yes(f"kv_role {transfer(setup).get('kv_role')}")
 
 
 def _equal_pages(setup: Setup, _point: Point) -> Met:
@@ -68,11 +95,9 @@ def _compared(setup: Setup) -> Met:
 
 
 def _graphs(setup: Setup, _point: Point) -> Met:
-    extra = as_object(transfer(setup).get("kv_connector_extra_config"))
-    layerwise = connector(setup) == "LMCacheConnectorV1" and bool(extra.get("use_layerwise"))
     said = (
         "LMCache layer-wise turns FULL graphs into PIECEWISE (path graph_replay)"
-        if layerwise
+        if layerwise(transfer(setup))
         else "no say in graph modes"
     )
     return yes(said)
@@ -97,6 +122,7 @@ FAST_PATH = FastPath(
     default="off",
     needs=(
         Need("the connector exists in this build", _known, When.START, ("kv_connectors",)),
+        Need("a role: kv_producer, kv_consumer or kv_both", _role, When.START),
         Need("MoRIIO of 0.32: equal pages in all layers, or no hybrid cache manager", _equal_pages, When.START),
         Need("the connector's say in graph modes", _graphs),
     ),

@@ -11,12 +11,12 @@ from m3probe.fastpaths._expert_variants import (
     CK,
     FLYDSL,
     FUSED_MOE,
-    MONO,
     NATIVE_MXFP8,
     TRITON_KERNELS,
     TWO_GEMMS,
 )
 from m3probe.fastpaths._experts import backend_word, expert_layers
+from m3probe.fastpaths.monokernel import MONO
 from m3probe.schema.paths import Asked, FastPath, Need, Role, Variant, When
 from m3probe.schema.setup import Held, Met, Point, Setup, met
 from m3probe.schema.verdicts import Family

@@ -15,7 +15,7 @@ from typing import Any
 from m3probe.fastpaths import shared_expert_fusion
 from m3probe.fastpaths._capture import PIECEWISE, modes
 from m3probe.fastpaths._expert_pick import pick
-from m3probe.fastpaths._expert_variants import FLYDSL_W4A4, MONO
+from m3probe.fastpaths._expert_variants import FLYDSL_W4A4, calls_in
 from m3probe.fastpaths._experts import arch_met, asks_monokernel, backend_word
 from m3probe.fastpaths._experts_mxfp4 import MXFP4_AITER
 from m3probe.fastpaths._m3 import (
@@ -33,8 +33,10 @@ from m3probe.fastpaths._m3 import (
     yes,
 )
 from m3probe.fastpaths._shared_expert import fused_shared
+from m3probe.fastpaths._state import state_at
+from m3probe.fastpaths._tp_group import at_rows, no_amd
 from m3probe.fastpaths.index_reuse import overrides
-from m3probe.schema.paths import Asked, Check, FastPath, Need, Role, When
+from m3probe.schema.paths import Asked, Check, FastPath, Need, Role, Variant, When
 from m3probe.schema.setup import Held, Met, Point, Setup, met
 from m3probe.schema.verdicts import Phase
 
@@ -52,6 +54,9 @@ def asked(setup: Setup) -> Asked:
         return Asked(Held.NO, "--monokernel is not set (default off)")
     if absent(setup, "monokernel"):
         why = f"{build_name(setup)} has no --monokernel: vllm serve refuses the flag"
+        return Asked(Held.NO, why, wasted=True)
+    if no_amd(setup):
+        why = f"--monokernel is read by ROCm's model files alone: it reaches nothing on {setup.gfx}"
         return Asked(Held.NO, why, wasted=True)
     return Asked(Held.YES if setup.build.rule("monokernel").known else Held.UNKNOWN, "--monokernel")
 
@@ -245,7 +250,7 @@ def _shape(setup: Setup) -> Met:
 def _rows(setup: Setup, point: Point) -> Met:
     """Physical rows count, padding included; drafted tokens are rows like any other."""
     least, most = _rule(setup)["rows"]
-    return met(least <= point.rows <= most, f"{point.rows:,} rows, {least} to {most} are served")
+    return at_rows(setup, point, lambda n: met(least <= n <= most, f"{n:,} rows, {least} to {most} are served"))
 
 
 def _decode(_setup: Setup, point: Point) -> Met:
@@ -258,6 +263,23 @@ def _mode(setup: Setup, _point: Point) -> Met:
     return met(None if found.decode is None else found.decode != PIECEWISE, f"decode {found.decode} ({found.text})")
 
 
+def _calls(setup: Setup, point: Point) -> int | None:
+    """One launch per expert layer in the steps that it takes."""
+    return calls_in(state_at(FAST_PATH, setup, point).state, setup)
+
+
+MONO = Variant(
+    name="monokernel",
+    role=Role.FAST,
+    anchors=("*minimax_m3_mono_ffn*",),
+    vendor="amd",
+    needs=(Need("--monokernel; not with index reuse"),),
+    calls_per_step="moe_layers (router, experts, shared expert and combine in one)",
+    expected=_calls,
+    names_from_source=True,
+    source="amd/specialized_decode at 0.33 (mono/ffn.py:kernel_name: minimax_m3_mono_ffn_s{rows}_tp{tp})",
+    vllm="0.33",
+)
 _RULES = ("monokernel",)
 
 FAST_PATH = FastPath(

@@ -18,6 +18,7 @@ from m3probe.fastpaths._experts import (
 )
 from m3probe.fastpaths._experts_mxfp4 import MXFP4_AITER, mxfp4_activation, mxfp4_arch, mxfp4_pick
 from m3probe.fastpaths._m3 import yes
+from m3probe.fastpaths._tp_group import no_amd
 from m3probe.schema.paths import Asked, Effect, FastPath, Need, Role, Variant, When
 from m3probe.schema.setup import Held, Met, Point, Setup, met
 
@@ -44,13 +45,13 @@ def asked(setup: Setup) -> Asked:
     if quant not in (None, "mxfp4"):
         return Asked(Held.NO, f"the experts are {quant}, not mxfp4")
     names = setup.build.rule("moe_backend_names")
-    if quant is None or not names.known:
+    if quant is None or not names.known or no_amd(setup):
         why = "the experts' quantisation is not known" if quant is None else f"rule moe_backend_names is {names.status}"
-        return Asked(Held.UNKNOWN, f"{said}: {why}")
+        return Asked(Held.UNKNOWN, f"{said}: {no_amd(setup) or why}")
     members = names.value["mxfp4"].get(word, [])
     if word == "auto" and aiter_off(setup):
         return Asked(Held.NO, mxfp4_pick(setup).text)
-    if word == "auto" or not members or MXFP4_AITER in members:
+    if word == "auto" or not members or MXFP4_AITER in members or mxfp4_pick(setup).starts is False:
         return Asked(Held.YES, f"{said}{_list(setup, word)}")
     return Asked(Held.NO, mxfp4_pick(setup).text)
 

@@ -8,6 +8,7 @@ once at load (VLLM_MXFP8_EMULATION_DEQUANT_AT_LOAD, on by default), so nothing i
 from m3probe.fastpaths._experts import arch_met, backend_word
 from m3probe.fastpaths._m3 import as_object, build_name, no, option, unknown, yes
 from m3probe.fastpaths._shared_expert import fused_shared
+from m3probe.fastpaths._tp_group import amd, no_amd
 from m3probe.schema.paths import Asked, Effect, FastPath, Need, Role, Variant, When
 from m3probe.schema.setup import Held, Met, Point, Setup, met
 
@@ -52,6 +53,8 @@ def _word(setup: Setup, _point: Point) -> Met:
         return yes(f"{said}: the first kernel of the list that this GPU runs")
     if word not in rule["names"]:
         return no(f"{said} is none of {build_name(setup)}'s names: the engine does not start")
+    if no_amd(setup):
+        return unknown(f"{said}: {no_amd(setup)}")
     if word in rule["mxfp8"]:
         return yes(f"{said} keeps an MXFP8 kernel")
     if rule["unmatched"] == "error":
@@ -112,10 +115,11 @@ def _k(setup: Setup, _point: Point) -> Met:
 def gemms(setup: Setup) -> int | None:
     """Dense GEMMs of a step: qkv and output in each layer, two in each dense and each unfused shared MLP.
 
-    No expected count of the variant: a checkpoint may leave some of them in BF16, and no fact here tells which.
+    No expected count of the variant: a checkpoint may leave some of them in BF16, and no fact here tells which. A stage
+    of a pipeline runs some of the layers.
     """
     model, fused = setup.model, fused_shared(setup)
-    if model.layers is None or model.dense_layers is None or model.moe_layers is None or fused is None:
+    if setup.pp > 1 or model.layers is None or model.dense_layers is None or model.moe_layers is None or fused is None:
         return None
     shared = 0 if fused or not model.shared_experts else 2 * model.moe_layers
     return 2 * model.layers + 2 * model.dense_layers + shared
@@ -128,10 +132,10 @@ FAST_PATH = FastPath(
     default="auto: native on gfx95x, emulation elsewhere",
     needs=(
         Need("a --linear-backend that this build takes for MXFP8", _word, When.START, ("linear_backend_map",)),
-        Need("a kernel is left to choose", _left, When.START, ("mxfp8_linear",)),
+        Need("a kernel is left to choose", amd(_left), When.START, ("mxfp8_linear",)),
         Need("a GPU with MX hardware", _arch, When.LOAD, ("mxfp8_linear",)),
-        Need("the native kernel is not turned off by name", _enabled, When.LOAD, ("mxfp8_linear",)),
-        Need("K a multiple of 128, layer by layer", _k, When.LOAD, ("mxfp8_linear",)),
+        Need("the native kernel is not turned off by name", amd(_enabled), When.LOAD, ("mxfp8_linear",)),
+        Need("K a multiple of 128, layer by layer", amd(_k), When.LOAD, ("mxfp8_linear",)),
     ),
     variants=(
         Variant(

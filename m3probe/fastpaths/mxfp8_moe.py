@@ -17,6 +17,7 @@ from m3probe.fastpaths._experts_mxfp8 import (
     mxfp8_wants_switch,
 )
 from m3probe.fastpaths._m3 import absent, build_name, yes
+from m3probe.fastpaths._tp_group import no_amd
 from m3probe.schema.paths import Asked, Effect, FastPath, Need, When
 from m3probe.schema.setup import Held, Met, Point, Setup, met
 
@@ -27,12 +28,12 @@ def asked(setup: Setup) -> Asked:
     said = f"--moe-backend {word}"
     if quant not in (None, "mxfp8"):
         return Asked(Held.NO, f"the experts are {quant}, not mxfp8")
-    names = setup.build.rule("moe_backend_names")
-    if word == "auto" and absent(setup, "mxfp8_moe_aiter"):
+    if word == "auto" and absent(setup, "mxfp8_moe_aiter") and not no_amd(setup):
         return Asked(Held.NO, f"{build_name(setup)} has no AITER MXFP8 experts: {mxfp8_pick(setup).text}")
-    if quant is None or not names.known:
+    names = setup.build.rule("moe_backend_names")
+    if quant is None or not names.known or no_amd(setup):
         why = "the experts' quantisation is not known" if quant is None else f"rule moe_backend_names is {names.status}"
-        return Asked(Held.UNKNOWN, f"{said}: {why}")
+        return Asked(Held.UNKNOWN, f"{said}: {no_amd(setup) or why}")
     if word == "auto" and aiter_off(setup) and mxfp8_wants_switch(setup):
         return Asked(Held.NO, mxfp8_pick(setup).text)
     members = names.value["mxfp8"].get(word, [])

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from m3probe.fastpaths import _quick_reduce as qr
 from m3probe.fastpaths._comm_variants import AITER_AR, BARE_AR, FLYDSL, HIP, RCCL_AR, VLLM_AR
-from m3probe.fastpaths._tp_group import allowed, at_size, fixed_order
+from m3probe.fastpaths._m3 import yes
+from m3probe.fastpaths._tp_group import allowed, at_size, fixed_order, model_dtype
 from m3probe.schema.paths import Asked, Effect, FastPath, Need, Role, When
 from m3probe.schema.setup import Held, Met, Point, Setup
 from m3probe.schema.verdicts import Family
@@ -18,8 +19,11 @@ def asked(setup: Setup) -> Asked:
     """A codec; without one the other variables of QuickReduce reach nothing."""
     if qr.codec(setup) == "NONE":
         said = f"{qr.QUANTIZATION} is {'NONE' if qr.QUANTIZATION in setup.env else 'not set (default NONE)'}"
-        others = [name for name in (qr.CAST, *qr.NUMBERS) if name in setup.env]
-        return Asked(Held.NO, f"{said}; {', '.join(others)} reach nothing" if others else said, wasted=bool(others))
+        bad = [name for name in qr.NUMBERS if name in setup.env and qr.whole(setup, name) is None]
+        others = [name for name in (qr.CAST, *qr.NUMBERS) if name in setup.env and name not in bad]
+        said += f"; {', '.join(others)} reach nothing" if others else ""
+        said += f"; {', '.join(bad)} stop the engine all the same: no whole number, and each is read" if bad else ""
+        return Asked(Held.NO, said, wasted=bool(others))
     return Asked(
         Held.YES, "; ".join(t for t in (f"{qr.QUANTIZATION}={qr.codec(setup)}", qr.threshold_text(setup)) if t)
     )
@@ -34,7 +38,9 @@ def _fixed_order(setup: Setup, _point: Point) -> Met:
 
 
 def _size(setup: Setup, point: Point) -> Met:
-    """The payload of this step, rows x hidden size x 2 B, as a graph pads it."""
+    """The payload of this step, rows x hidden size x 2 B, as a graph pads it; the table has no other dtype's sizes."""
+    if model_dtype(setup) == "float32":
+        return yes("no size is asked: see the dtype")
     return at_size(setup, point, lambda payload: qr.size(setup, payload))
 
 

@@ -5,6 +5,7 @@ Sources: vLLM PR 46545 (MXFP8), 46474 (MXFP4), 51695 (refuses by default), 57916
 model file of 0.24 has no fusion: the variable reaches nothing.
 """
 
+from m3probe.fastpaths._expert_variants import here
 from m3probe.fastpaths._experts import aiter_off, on_arch
 from m3probe.fastpaths._m3 import absent, build_name, no, unknown, yes
 from m3probe.fastpaths._shared_expert import FSE_ENV, fused_shared, shared_quant, shared_there, shared_without_ep
@@ -58,13 +59,13 @@ def _rocm(setup: Setup, _point: Point) -> Met:
 def activations(setup: Setup, _point: Point) -> int | None:
     """Launches of the activation kernel in a step: dense layers, and each unfused shared MLP."""
     model, fused = setup.model, fused_shared(setup)
-    if model.dense_layers is None or model.moe_layers is None or fused is None:
+    if setup.pp > 1 or model.dense_layers is None or model.moe_layers is None or fused is None:
         return None
     return model.dense_layers + (0 if fused or not model.shared_experts else model.moe_layers)
 
 
 def _fused_layers(setup: Setup, _point: Point) -> int | None:
-    fused, layers = fused_shared(setup), setup.model.moe_layers
+    fused, layers = fused_shared(setup), here(setup, setup.model.moe_layers)
     return None if fused is None or layers is None else layers * fused
 
 

@@ -4,8 +4,8 @@ Sources: vLLM PR 47287 (AITER page-16), PR 47984 (its multi-token form), PR 4603
 ``models/minimax_m3/common/sparse_attention.py``, ``amd/ops/sparse_pa.py``, ``nvidia/sparse_attention_msa.py``.
 """
 
-from m3probe.fastpaths._m3 import BLOCK_SIZE, KV_DTYPE, SPARSE_LAYERS
-from m3probe.fastpaths._sparse_variants import AITER_PA, TRITON, sparse_layers
+from m3probe.fastpaths._m3 import BLOCK_SIZE, INDEX_CACHE, KV_DTYPE, SPARSE_LAYERS
+from m3probe.fastpaths._sparse_variants import AITER_PA, TRITON, msa_calls
 from m3probe.schema.paths import FastPath, Need, Role, Variant
 from m3probe.schema.verdicts import Family
 
@@ -14,7 +14,7 @@ FAST_PATH = FastPath(
     question="Which implementation attended to the selected blocks?",
     configured="AMD: VLLM_ROCM_USE_AITER=1 and VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT=1; NVIDIA: chosen by device and KV dtype",
     default="Triton (both AMD settings are off)",
-    needs=(SPARSE_LAYERS, BLOCK_SIZE, KV_DTYPE),
+    needs=(SPARSE_LAYERS, BLOCK_SIZE, KV_DTYPE, INDEX_CACHE),
     variants=(
         AITER_PA,
         Variant(
@@ -23,9 +23,9 @@ FAST_PATH = FastPath(
             anchors=("*sparseattentionforwardsm100*", "*sparse_atten*sm100*"),
             also=("*build_k2q_csr*", "*fmha_sm100*"),
             vendor="nvidia",
-            needs=(Need("SM100, BF16 KV cache, 4, 8, 16 or 32 blocks per query"),),
+            needs=(Need("SM100, any KV dtype but fp8_e5m2, 4, 8, 16 or 32 blocks per query"),),
             calls_per_step="sparse_layers in steps with prefill rows",
-            expected=sparse_layers,
+            expected=msa_calls,
             names_from_source=True,
             source="nvidia/sparse_attention_msa.py; class SparseAttentionForwardSm100 of vllm-project/MSA "
             "(fmha_sm100), which the compiler writes into the kernel's name",

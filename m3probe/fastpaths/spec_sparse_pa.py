@@ -6,10 +6,10 @@ Its kernels are the single-token ones: only the rows of the step tell the two ap
 
 from dataclasses import replace
 
-from m3probe.fastpaths import aiter_sparse_pa
+from m3probe.fastpaths import _sparse_pa
 from m3probe.fastpaths._m3 import unknown
-from m3probe.fastpaths._sparse_variants import AITER_PA, TRITON
-from m3probe.schema.paths import Asked, Effect, FastPath, Need, When
+from m3probe.fastpaths._sparse_variants import AITER_PA, TRITON, aiter_calls, triton_calls
+from m3probe.schema.paths import Asked, Effect, Expected, FastPath, Need, When
 from m3probe.schema.setup import Held, Met, Point, Setup, met
 from m3probe.schema.verdicts import Family, Phase
 
@@ -18,7 +18,7 @@ def asked(setup: Setup) -> Asked:
     """Drafted tokens, and AITER's sparse paged attention."""
     if not setup.draft or not setup.spec_tokens:
         return Asked(Held.NO, "no --speculative-config: no token is verified")
-    base = aiter_sparse_pa.asked(setup)
+    base = _sparse_pa.asked(setup)
     return Asked(base.state, f"{setup.spec_tokens} drafted tokens; {base.text}")
 
 
@@ -31,16 +31,24 @@ def _uniform(setup: Setup, point: Point) -> Met:
     return met(point.rows == point.requests * queries, said)
 
 
+def _verifies(calls: Expected) -> Expected:
+    """The same calls where tokens are drafted, else None."""
+    return lambda setup, point: calls(setup, point) if setup.spec_tokens else None
+
+
 FAST_PATH = FastPath(
     title="AITER sparse paged attention, multi-token verification",
     question="Were drafted tokens verified by AITER's paged attention, on the decode side?",
     configured="--speculative-config with num_speculative_tokens, beside the settings of aiter_sparse_pa",
     default="off: no draft model",
     needs=(
-        *aiter_sparse_pa.NEEDS,
+        *_sparse_pa.NEEDS,
         Need("a uniform batch: every request has 1 + num_speculative_tokens rows", _uniform, When.CALL),
     ),
-    variants=(replace(AITER_PA, verifies=True), replace(TRITON, verifies=True)),
+    variants=(
+        replace(AITER_PA, verifies=True, expected=_verifies(aiter_calls)),
+        replace(TRITON, verifies=True, expected=_verifies(triton_calls)),
+    ),
     asked=asked,
     phases=(Phase.DECODE,),
     decided_by=(Phase.DECODE,),

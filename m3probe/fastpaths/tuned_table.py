@@ -26,7 +26,7 @@ HIPBLASLT = "HIPBLASLT_TUNING_OVERRIDE_FILE"
 def tables_in_force(setup: Setup, kind: TableKind) -> tuple[TunedTable, ...]:
     """Given tables of one kind; AITER_CONFIG_FMOE replaces the package's own, it does not add to them."""
     given = [table for table in setup.tuned_tables.values() if isinstance(table, TunedTable) and table.kind is kind]
-    only = setup.env.get(REPLACES, "").strip()
+    only = setup.env.get(REPLACES, "")
     if kind is TableKind.FMOE and only:
         wanted = {path.rpartition("/")[2] for path in only.split(":")}
         given = [table for table in given if table.name.rpartition("/")[2] in wanted]
@@ -95,7 +95,10 @@ def _row(setup: Setup, point: Point) -> Met:
     key = moe_key(setup, point.rows)
     if key is None:
         return yes("AITER does not run the experts")
-    if setup.env.get(BYPASS, "0").strip() not in ("", "0"):
+    bypass = setup.int_on(BYPASS, default=False)  # int(): AITER's fused_moe.py
+    if bypass is None:
+        return unknown(f"{BYPASS}={setup.env[BYPASS]!r} is no number: AITER raises ValueError")
+    if bypass:
         return no(f"{BYPASS}={setup.env[BYPASS]}: tuned rows are passed over")
     tables = tables_in_force(setup, TableKind.FMOE)
     if not tables:

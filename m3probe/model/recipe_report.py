@@ -16,7 +16,8 @@ class BuildLine:
     """Where vLLM's rules come from.
 
     Args:
-        version: as the build or the user states it; None for an unknown one.
+        version: the release that it is; None for a nightly or an unknown one.
+        named: as the tree states its version, or as the user wrote it; empty when nobody did.
         source: ``source tree``, ``bundled table`` or ``none``.
         where: the tree's folder; empty for a table.
         counts: rules per status (``confirmed``, ``bundled``, ``absent``, ``moved``, ``unknown``).
@@ -25,9 +26,26 @@ class BuildLine:
 
     version: str | None
     source: str
+    named: str = ""
     where: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
     lost: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """``vLLM 0.33.0: 39 of 39 rules from the table of exactly this release``."""
+        name = f"vLLM {self.version or self.named}" if self.version or self.named else "a vLLM of unknown version"
+        if self.source == "none":
+            return f"{name}: no source of it and no table of exactly this release, so no rule of it is known"
+        known = sum(self.counts.get(word, 0) for word in ("confirmed", "bundled", "absent"))
+        tree = (
+            "read from this build's source"
+            if self.source == "source tree"
+            else "from the table of exactly this release"
+        )
+        without = self.counts.get("absent", 0)
+        rest = f"; {without} of them say that it has no such thing" if without else ""
+        return f"{name}: {known} of {sum(self.counts.values())} rules {tree}{rest}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +193,18 @@ class Warned:
     kind: str
     text: str
     where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeNote:
+    """A configuration that was given beside a recording; ``source`` is its file."""
+
+    source: str
+    build: BuildLine
+    gpu: str
+    stops: tuple[str, ...]
+    warnings: tuple[Warned, ...]
+    assumed: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

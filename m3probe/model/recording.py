@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from m3probe.model.model_config import ModelConfig
+from m3probe.model.recipe_report import RecipeNote
 from m3probe.model.tables import GRAPH_LAUNCH, NONE, TABLES, Array, Table, empty_columns
 from m3probe.schema.gates import GateFacts
 from m3probe.schema.setup import Setup
@@ -140,6 +141,7 @@ class Meta:
     ep: int | None = None
     setup: Setup | None = None
     """The server's configuration, where the user gave it: what makes ``missed`` and ``declined`` of ``unproven``."""
+    recipe: RecipeNote | None = None
     gates: GateFacts = field(default_factory=GateFacts)
 
 

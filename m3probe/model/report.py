@@ -6,11 +6,11 @@ Each section's fields are top-level keys of ``analyze --json`` (docs/report.sche
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from m3probe.model.findings import Bound, Finding
-from m3probe.schema.gates import GateState
+from m3probe.model.path_report import PathsSection
 
 SCHEMA_VERSION = "1"
 
@@ -250,64 +250,6 @@ class BytesSection:
     """Question 3."""
 
     bytes: BytePlanes
-
-
-@dataclass(frozen=True, slots=True)
-class PathCell:
-    """One path on one rank in one phase.
-
-    ``absent``: steps that surely made no call (runtime calls recorded, nothing that hides kernels, every
-    name of the path seen in a real trace before). ``decides``: the phase's verdict counts for the row.
-    """
-
-    rank: int | None
-    phase: str
-    verdict: str
-    variant: str
-    steps: int
-    executed: int
-    calls: int
-    absent: int
-    decides: bool
-
-
-@dataclass(frozen=True, slots=True)
-class PathRow:
-    """One fast path (or one of its variants): verdict, counts and evidence."""
-
-    id: str
-    title: str
-    verdict: str
-    variant: str
-    counts: Mapping[str, int]
-    configured: str
-    eligible: str
-    reasons: tuple[str, ...]
-    evidence: tuple[str, ...]
-    names_from_source: bool
-    by_phase: Mapping[str, str] = field(default_factory=dict)
-    cells: tuple[PathCell, ...] = ()
-    gates: tuple[str, ...] = ()
-    """What must hold before an executed path is correct; ``correct`` is what they say together."""
-    correct: GateState = GateState.UNPROVEN
-
-
-@dataclass(frozen=True, slots=True)
-class GateRow:
-    """One correctness gate: ``holds``, ``broken`` or ``unproven``, with its numbers."""
-
-    id: str
-    title: str
-    verdict: GateState
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class PathsSection:
-    """Question 4."""
-
-    paths: tuple[PathRow, ...]
-    gates: tuple[GateRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from m3probe.model.report import GateRow, PathRow, PathsSection
+from m3probe.model.path_report import GateRow, PathRow, PathsSection, RecipeRow
 from m3probe.present._numbers import plural
 from m3probe.present._page import TIE, Page, Piece, items
 from m3probe.schema.gates import GateState
@@ -40,6 +40,7 @@ def paths(page: Page, section: PathsSection | None) -> None:
         return
     if not section.paths:
         page.say("No fast path is known to this installation: the shelf m3probe/fastpaths is empty.", indent=2)
+    _recipe(page, section.recipe)
     every = _shared(section.paths, len(section.paths))
     off = [row for row in section.paths if row.verdict == PathVerdict.OFF]
     fell_back = [row for row in section.paths if _only_fell_back(row)]
@@ -58,6 +59,17 @@ def paths(page: Page, section: PathsSection | None) -> None:
     for reason, titles in (some | every).items():
         page.say((f"{'all' if reason in every else ', '.join(titles)}: {reason}", "dim"), indent=2, hang=2)
     _gates(page, section.gates)
+
+
+def _recipe(page: Page, recipe: RecipeRow | None) -> None:
+    """What the paths were held against, and what says that it is another server's."""
+    if recipe is None:
+        return
+    page.say((f"held against {recipe.source}, for {recipe.gpu}; {recipe.rules}", "dim"), indent=2, hang=2)
+    for text in (*recipe.contradicts, *recipe.warnings):
+        page.say((f"! {text}", "warn"), indent=2, hang=2)
+    for text in recipe.assumed:
+        page.say((f"taken for granted: {text}", "dim"), indent=2, hang=2)
 
 
 def _only_fell_back(row: PathRow) -> bool:

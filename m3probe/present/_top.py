@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from m3probe.model.findings import Bound, Finding
+from m3probe.model.path_report import PathsSection
 from m3probe.model.report import BottleneckSection, NextBottleneck, ReadNote, Report, TrustSection
 from m3probe.present._numbers import percent
 from m3probe.present._page import Page, Piece
-from m3probe.schema.verdicts import Outcome, Trust
+from m3probe.schema.verdicts import Outcome, PathVerdict, Trust
 
 NOTES_SHOWN = 8
 _LABEL = 7
@@ -29,6 +30,20 @@ def top(page: Page, report: Report) -> None:
     page.blank()
     _trust(page, report)
     _next(page, report)
+    _paths(page, report)
+
+
+_TOLD_FIRST = (PathVerdict.MISSED, PathVerdict.UNEXPECTED, PathVerdict.REFUSED_AT_START)
+
+
+def _paths(page: Page, report: Report) -> None:
+    """Paths that did not do what the configuration says: news that must not wait for the fourth question."""
+    section = report.answer.section(PathsSection)
+    for word in _TOLD_FIRST if section else ():
+        titles = [row.title for row in section.paths if row.verdict == word] if section else []
+        if titles:
+            said = f"{len(titles)} {word.replace('_', ' ')}: {', '.join(titles)}"
+            _labelled(page, "Paths", (f"✗ {said}" if word == PathVerdict.MISSED else f"! {said}", "warn bold"))
 
 
 def _failed(page: Page, findings: tuple[Finding, ...]) -> None:

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from m3probe.model.path_report import PathsSection
 from m3probe.model.recipe_report import RecipeReport
 from m3probe.model.report import (
     BottleneckSection,
     BytesSection,
-    PathsSection,
     QueuesSection,
     RepeatsSection,
     Report,
@@ -34,7 +34,7 @@ _ORDER: tuple[tuple[type[object], tuple[str, ...]], ...] = (
     (ShapesSection, ("shapes", "model_match")),
     (RepeatsSection, ("repeats", "graph_coverage", "costs", "layers")),
     (BytesSection, ("bytes",)),
-    (PathsSection, ("paths", "gates")),
+    (PathsSection, ("paths", "gates", "recipe")),
     (QueuesSection, ("queues",)),
 )
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from m3probe.model.recipe_report import (
     AtPoint,
-    BuildLine,
     MemoryLine,
     PathLine,
     RecipeReport,
@@ -26,7 +25,7 @@ LOOKS = {
     "off": ("·", "off", "dim"),
 }
 ORDER = ("refused_at_start", "refused", "unproven", "eligible", "off")
-_WIDE = 18
+_WIDE = 20
 _SHOWN = 4
 _MOST_CALLS = 2
 
@@ -40,7 +39,7 @@ def recipe_text(report: RecipeReport, width: int, color: bool, *, ascii_only: bo
     _required(page, report)
     page.heading("fast paths", "eligible is what the configuration allows; only a run can tell what executes")
     for line in sorted(report.paths, key=lambda line: ORDER.index(line.state)):
-        _path(page, line)
+        _path(page, line, 1 + report.setup.spec_tokens)
     all_reduce(page, report.all_reduce, report.points)
     local_shapes(page, report.shapes, report.points)
     _memory(page, report.memory)
@@ -56,7 +55,7 @@ def state(word: str) -> Piece:
 
 def _head(page: Page, report: RecipeReport) -> None:
     page.say((report.setup.model or "no model named", "bold"), f" on {_layout(report.setup)}", hang=2)
-    page.say((_build(report.build), "dim"), hang=2)
+    page.say((report.build.sentence, "dim"), hang=2)
     if report.build.lost:
         page.say((f"? rules that are not known here: {', '.join(report.build.lost)}", "warn"), hang=2)
     page.say(("workload ", "dim"), "; ".join(_step(point) for point in report.points), hang=2)
@@ -72,17 +71,6 @@ def _layout(it: SetupLine) -> str:
     parts += [f"linear {it.linear_quant or 'not known'}", f"experts {it.moe_quant or 'not known'}"]
     parts += [f"{it.spec_tokens} drafted tokens"] * bool(it.spec_tokens)
     return ", ".join(parts)
-
-
-def _build(build: BuildLine) -> str:
-    name = f"vLLM {build.version}" if build.version else "a vLLM of unknown version"
-    total, counts = sum(build.counts.values()), build.counts
-    if build.source == "none":
-        return f"{name}: no source and no bundled table, so no rule of it is known; give --vllm or --vllm-path"
-    known = counts.get("confirmed", 0) + counts.get("bundled", 0) + counts.get("absent", 0)
-    how = "read from this build's source" if build.source == "source tree" else "from the table of exactly this release"
-    without = counts.get("absent", 0)
-    return f"{name}: {known} of {total} rules {how}" + (f"; {without} say that it has no such thing" if without else "")
 
 
 def _stops(page: Page, report: RecipeReport) -> None:
@@ -102,7 +90,7 @@ def _required(page: Page, report: RecipeReport) -> None:
         page.say(look, (text, "bold"), f": {why}", hang=2)
 
 
-def _path(page: Page, line: PathLine) -> None:
+def _path(page: Page, line: PathLine, each: int) -> None:
     words, style = _shown_state(line)
     page.say((words.ljust(_WIDE), style), (line.title, "bold"), (f"  {line.asked}", "dim"), indent=2, hang=_WIDE)
     if line.state == "off":
@@ -112,24 +100,31 @@ def _path(page: Page, line: PathLine) -> None:
     for labels, at in groups:
         _at(page, labels if len(groups) > 1 or len(labels) == 1 else ["every step"], at, below)
     for phase, segments in line.by_phase.items():
-        if len(joined := _joined(segments)) > 1:
-            page.say((f"{phase} rows: {'; '.join(joined)}", "dim"), indent=below, hang=2)
+        rows = each if phase == "decode" else 1
+        unit = "requests" if phase == "decode" else "rows"
+        if len(joined := _joined(segments, rows)) > 1:
+            page.say((f"{phase} {unit}: {'; '.join(joined)}", "dim"), indent=below, hang=2)
     if line.state in ("refused", "unproven") and line.instead:
         page.say((f"instead: {line.instead}", "dim"), indent=below, hang=2)
 
 
 def _shown_state(line: PathLine) -> Piece:
-    """The worst state, unless the workload has steps for which the path is eligible too."""
-    if line.state in ("refused", "unproven") and any(at.state == "eligible" for at in line.at):
+    """The worst state, unless the workload has steps for which the path is eligible, or may be."""
+    for better, glyph in (("eligible", "○"), ("unproven", "?")):
+        if line.state == "refused" and any(at.state == better for at in line.at):
+            return f"{glyph} partly {better}", "warn"
+    if line.state == "unproven" and any(at.state == "eligible" for at in line.at):
         return "○ partly eligible", "warn"
     return state(line.state)
 
 
 def _alike(every: Sequence[AtPoint]) -> list[tuple[list[str], AtPoint]]:
-    """Steps of which the same is to be said share a line."""
-    found: dict[tuple[str, str], tuple[list[str], AtPoint]] = {}
+    """Steps of one phase with the same state and the same needs refused or open share a line, with the first's numbers."""
+    found: dict[tuple[object, ...], tuple[list[str], AtPoint]] = {}
     for at in every:
-        found.setdefault((at.state, _said(at)), ([], at))[0].append(at.point.label)
+        needs = tuple(need.need for need in at.needs if need.held != "yes")
+        phase = at.point.phase if needs else ""
+        found.setdefault((phase, at.state, needs, tuple(at.expected.items())), ([], at))[0].append(at.point.label)
     return list(found.values())
 
 
@@ -149,14 +144,18 @@ def _at(page: Page, labels: Sequence[str], at: AtPoint, indent: int) -> None:
     page.say(head, (words[2:], style), (f": {said}" if said else "", ""), indent=indent, hang=2)
 
 
-def _joined(segments: Sequence[Segment]) -> list[str]:
-    """``1 to 1,365 refused``; neighbours with one state and other reasons are one stretch."""
+def _joined(segments: Sequence[Segment], each: int) -> list[str]:
+    """``1 to 1,365 refused``; neighbours with one state and other reasons are one stretch.
+
+    A decode batch grows by whole requests of ``each`` rows, and is told in requests.
+    """
     found: list[tuple[int, int, str]] = []
     for s in segments:
+        first, last = -(-s.first // each), s.last // each
         if found and found[-1][2] == s.state:
-            found[-1] = (found[-1][0], s.last, s.state)
+            found[-1] = (found[-1][0], last, s.state)
         else:
-            found.append((s.first, s.last, s.state))
+            found.append((first, last, s.state))
     return [f"{first:,} to {last:,} {word.replace('_', ' ')}" for first, last, word in found]
 
 

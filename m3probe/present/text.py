@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from m3probe.model.report import (
-    BytesSection,
-    PathsSection,
-    QueuesSection,
-    RepeatsSection,
-    Report,
-    ShapesSection,
-    SummarySection,
-)
+from m3probe.model.path_report import PathsSection
+from m3probe.model.report import BytesSection, QueuesSection, RepeatsSection, Report, ShapesSection, SummarySection
 from m3probe.present._findings import findings
 from m3probe.present._page import Page
 from m3probe.present._paths import paths

@@ -6,22 +6,24 @@ path, ``all_reduce``, ``sizes`` and ``warnings`` add what follows from it, and `
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from m3probe.model.recipe_report import BuildLine, PathLine, RecipeReport, SetupLine, Warned
 from m3probe.recipe.all_reduce import ranges
 from m3probe.recipe.asked import Given
+from m3probe.recipe.env_values import refused
 from m3probe.recipe.judge import judged, stops
 from m3probe.recipe.model_facts import Known, known_model
-from m3probe.recipe.points import limits, workload
+from m3probe.recipe.points import Limits, limits, workload
 from m3probe.recipe.required import required
 from m3probe.recipe.setup_of import Made, make
 from m3probe.recipe.sizes import illegal, memory, shapes
 from m3probe.recipe.tuned import Tables, with_tuned
 from m3probe.recipe.warnings import warned
 from m3probe.schema.setup import Build, RuleStatus, State
+from m3probe.vllm_source import bundled_versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class Ask:
     """Everything the user said beside the command itself.
 
     Args:
+        named: the build's version as its tree states it, or as the user wrote it.
         gpu: accelerator by file name; None: MI355X.
         concurrency: requests that decode together.
         isl: tokens of a prompt.
@@ -40,10 +43,11 @@ class Ask:
 
     given: Given
     build: Build
+    named: str = ""
     tree: Path | None = None
     model_config: Path | None = None
     gpu: str | None = None
-    concurrency: int | None = None
+    concurrency: Sequence[int] = ()
     isl: int | None = None
     osl: int | None = None
     drafts: int | None = None
@@ -71,12 +75,13 @@ def recipe(ask: Ask) -> RecipeReport:
         UnreadableInput: the model config.
     """
     made, known = setup(ask)
-    most = limits(made.setup)
+    most = limits(made.setup, made.gpu)
     points = workload(made.setup, most, ask.concurrency, ask.isl)
     lines = judged(made.setup, points, most)
     by_id = {line.id: line for line in lines}
     layout = illegal(known.config, made.setup)
     stopped = (*((f"TP{made.setup.tp} EP{made.setup.ep}: {layout}",) if layout else ()), *stops(lines))
+    stopped = (*stopped, *refused(made.setup, ask.given.origins, stopped))
     local = with_tuned(shapes(known.config, made.setup, points, by_id), made.setup, points)
     held = memory(known.config, made.setup, made.gpu.hbm_bytes.value, by_id)
     return RecipeReport(
@@ -90,11 +95,11 @@ def recipe(ask: Ask) -> RecipeReport:
         memory=held,
         warnings=(
             *warned(made.setup, ask.given.origins),
-            *_crowded(ask, held.tokens_at_most if held else None),
+            *_crowded(ask, most, held.tokens_at_most if held else None),
             *_slower(ask, by_id),
             *(Warned("note", note) for note in ask.given.notes),
         ),
-        assumed=(*made.assumed, *most.assumed, *_guessed(ask)),
+        assumed=(*made.assumed, *most.assumed, *_guessed(ask), *_without_rules(ask)),
         untold=(*ask.given.untold, *_uncertain(ask.given)),
         required=required(ask.require, by_id, stopped),
     )
@@ -112,7 +117,7 @@ def _build_line(ask: Ask) -> BuildLine:
     lost = sorted(n for n, rule in rules.items() if not rule.known)
     read = any(rule.status is RuleStatus.CONFIRMED for rule in rules.values())
     source = "source tree" if read or ask.tree else "bundled table" if rules else "none"
-    return BuildLine(ask.build.version, source, str(ask.tree or ""), counts, tuple(lost))
+    return BuildLine(ask.build.version, source, ask.named, str(ask.tree or ""), counts, tuple(lost))
 
 
 def _setup_line(made: Made) -> SetupLine:
@@ -134,13 +139,15 @@ def _setup_line(made: Made) -> SetupLine:
     )
 
 
-def _crowded(ask: Ask, tokens: int | None) -> tuple[Warned, ...]:
-    """A workload whose requests cannot all hold their KV at once waits for blocks."""
-    each = (ask.isl or 0) + (ask.osl or 0)
-    if tokens is None or not ask.concurrency or not each or ask.concurrency * each <= tokens:
-        return ()
-    said = f"{ask.concurrency:,} requests of {each:,} tokens are {ask.concurrency * each:,} tokens"
-    return (Warned("capacity", f"{said}, and at most {tokens:,} fit: requests wait or are preempted"),)
+def _crowded(ask: Ask, most: Limits, tokens: int | None) -> Iterator[Warned]:
+    """A workload whose requests cannot all run, or hold their KV, at once: some of them wait."""
+    each, largest = (ask.isl or 0) + (ask.osl or 0), max(ask.concurrency, default=0)
+    if largest > most.requests:
+        said = f"{largest:,} requests > max_num_seqs {most.requests:,}"
+        yield Warned("capacity", f"{said}: the others wait, and decode is judged at {most.requests:,}")
+    if tokens is not None and each and largest * each > tokens:
+        said = f"{largest:,} requests of {each:,} tokens are {largest * each:,} tokens"
+        yield Warned("capacity", f"{said}, and at most {tokens:,} fit: requests wait or are preempted")
 
 
 SPARSE_PA_FROM = (8192, 64)
@@ -150,13 +157,15 @@ SPARSE_PA_FROM = (8192, 64)
 def _slower(ask: Ask, paths: Mapping[str, PathLine]) -> tuple[Warned, ...]:
     """An eligible path outside of the range in which it was measured to pay."""
     isl, requests = SPARSE_PA_FROM
-    below = (ask.isl is not None and ask.isl < isl) or (ask.concurrency is not None and ask.concurrency < requests)
+    least = min(ask.concurrency, default=requests)
+    below = (ask.isl is not None and ask.isl < isl) or least < requests
     if paths["aiter_sparse_pa"].state != State.ELIGIBLE or not below:
         return ()
+    has = [f"{ask.isl:,} tokens"] * (ask.isl is not None) + [f"{least:,} requests"] * bool(ask.concurrency)
     said = (
         f"aiter_sparse_pa was measured slower below {isl:,} prompt tokens or {requests} requests (InferenceX PR 2187)"
     )
-    return (Warned("regime", f"{said}: this workload has {ask.isl or 'unknown'} and {ask.concurrency or 'unknown'}"),)
+    return (Warned("regime", f"{said}: this workload has {' and '.join(has)}"),)
 
 
 def _uncertain(given: Given) -> tuple[str, ...]:
@@ -168,6 +177,15 @@ def _uncertain(given: Given) -> tuple[str, ...]:
 
 def _guessed(ask: Ask) -> tuple[str, ...]:
     return () if ask.concurrency else ("decode batches of 1, 16, 64 and 128 requests (give --concurrency)",)
+
+
+def _without_rules(ask: Ask) -> tuple[str, ...]:
+    if ask.build.rules:
+        return ()
+    tables = ", ".join(bundled_versions())
+    return (
+        f"no rule of vLLM: --vllm takes {tables}, each for exactly that release; --vllm-path DIR reads a source tree",
+    )
 
 
 def paths_by_id(report: RecipeReport) -> Mapping[str, PathLine]:

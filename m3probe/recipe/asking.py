@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from m3probe.errors import UsageError
 from m3probe.recipe import Ask
-from m3probe.recipe.asked import Given
+from m3probe.recipe.asked import Given, told
 from m3probe.recipe.flags import Flags
 from m3probe.recipe.reading import merged, read_any, read_command, read_environment
 from m3probe.recipe.tuned import read_tables
 from m3probe.schema.setup import Build
-from m3probe.vllm_source import read_build
+from m3probe.vllm_source import read_build, stated_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ def ask_of(server: Server) -> Ask:
     return Ask(
         given=given,
         build=build,
+        named=server.vllm or stated_version(server.vllm_path),
         tree=server.vllm_path,
         model_config=server.model_config,
         gpu=server.gpu,
@@ -61,12 +63,13 @@ def ask_of(server: Server) -> Ask:
 
 def _given(server: Server, build: Build) -> Given:
     known = Flags.of(build)
+    outer = read_environment(server.env_file) if server.env_file else Given()
     if server.command and server.file:
         raise UsageError("a file and a command were given", next_move="Give a FILE, or the command after --")
     if server.command:
         given = read_command(server.command, known)
     elif server.file:
-        given = read_any(server.file, known, server.service)
+        given = read_any(server.file, known, server.service, outer.env)
     else:
         raise UsageError("no command to judge", next_move="m3probe recipe -- vllm serve MODEL ..., or a FILE with it")
     if given.unknown_flags and build.rule("cli_flags").known:
@@ -75,14 +78,35 @@ def _given(server: Server, build: Build) -> Given:
             where="the vllm command",
             next_move="Correct it, or name the build with --vllm or --vllm-path",
         )
-    return _with_env(given, server.env_file)
+    return _with_shell(_sized(_with_env(given, outer, server.env_file)))
 
 
-def _with_env(given: Given, file: Path | None) -> Given:
+SIZES = ("--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size", "--nnodes")
+
+
+def _sized(given: Given) -> Given:
+    """Every shape hangs on these: a size that the input does not tell is asked for, never taken as 1."""
+    lost = [name for name in SIZES if name in given.uncertain and name not in given.flags]
+    if not lost:
+        return given
+    said = [text for text in given.untold if text.startswith(lost[0])] or [f"{lost[0]} is not known"]
+    raise UsageError(
+        said[0],
+        where="the vllm command",
+        next_move="Give the variable in --env-file (NAME=value), or write the command after --",
+    )
+
+
+def _with_shell(given: Given) -> Given:
+    """Variables of the shell that m3probe runs in are another process's: named, so that nobody thinks they count."""
+    names = sorted(n for n in os.environ if n.startswith(("VLLM_", "AITER_")) and n not in given.env)
+    return told(given, *(f"{name} is set in this shell and not in the input: it is not taken" for name in names))
+
+
+def _with_env(given: Given, outer: Given, file: Path | None) -> Given:
     """The file's variables below those of the command itself, but for those that a condition leaves open there."""
     if file is None:
         return given
-    outer = read_environment(file)
     settled = {name for name in given.uncertain if name in outer.env}
     sure = {name: value for name, value in given.env.items() if name not in settled}
     both = merged(outer, replace(given, env=sure, uncertain=tuple(n for n in given.uncertain if n not in settled)))

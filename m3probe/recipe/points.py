@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from m3probe.hardware import Accelerator
 from m3probe.model.recipe_report import WorkPoint
 from m3probe.recipe.setup_of import size
 from m3probe.schema.setup import Point, Setup
@@ -11,12 +13,10 @@ from m3probe.schema.verdicts import Phase
 
 LADDER = (1, 16, 64, 128)
 """Requests looked at when nobody states a concurrency."""
-BUDGETS = {"0.24.0": 8192, "0.25.1": 8192}
-BUDGET = 16384
-"""vLLM's max_num_batched_tokens for an API server on a device of at least 160 GiB (``get_batch_defaults``,
-engine/arg_utils.py: 8,192 at 0.24 and 0.25.1, 16,384 at 0.32 and 0.33)."""
-MOST_SEQS = 1024
-"""vLLM's max_num_seqs on such a device, in all four."""
+GIB = 1 << 30
+_SMALL, _LARGE = 70 * GIB, 160 * GIB
+_ONE_BUDGET = ("0.24.0", "0.25.1")
+"""Releases that do not ask for 160 GiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,20 +28,35 @@ class Limits:
     assumed: tuple[str, ...]
 
 
-def limits(setup: Setup) -> Limits:
-    """From the command, else vLLM's defaults for this build."""
+def limits(setup: Setup, gpu: Accelerator) -> Limits:
+    """From the command, else vLLM's defaults for this build and device."""
     flags, assumed = setup.flags, []
-    if "--max-num-batched-tokens" in flags:
-        rows = size(flags, "--max-num-batched-tokens")
-    else:
-        rows = BUDGETS.get(setup.build.version or "", BUDGET)
-        assumed.append(f"max_num_batched_tokens {rows:,}, vLLM's default for a large GPU")
-    return Limits(rows, size(flags, "--max-num-seqs", MOST_SEQS), tuple(assumed))
+    budget, seqs = _defaults(setup, gpu)
+    memory = f"{gpu.hbm_bytes.value / GIB:,.0f} GiB"
+    if "--max-num-batched-tokens" not in flags:
+        assumed.append(f"max_num_batched_tokens {budget:,}, vLLM's default for a GPU of {memory}")
+    if "--max-num-seqs" not in flags:
+        assumed.append(f"max_num_seqs {seqs:,}, vLLM's default for a GPU of {memory}")
+    rows = size(flags, "--max-num-batched-tokens", budget)
+    return Limits(rows, size(flags, "--max-num-seqs", seqs), tuple(assumed))
 
 
-def workload(setup: Setup, most: Limits, concurrency: int | None, isl: int | None) -> tuple[WorkPoint, ...]:
+def _defaults(setup: Setup, gpu: Accelerator) -> tuple[int, int]:
+    """(max_num_batched_tokens, max_num_seqs) of an API server: ``get_batch_defaults``, engine/arg_utils.py.
+
+    Since 0.32 a device of 160 GiB or more (MI300X, B200) gets 16,384 rows; H100 and H200 get 8,192 in all four.
+    """
+    memory, old = gpu.hbm_bytes.value, (setup.build.version or "").split("+")[0] in _ONE_BUDGET
+    if memory >= _LARGE and not old:
+        return 16384, 1024
+    if memory < _SMALL or "a100" in gpu.name.lower():
+        return 2048, 256
+    return 8192, 1024
+
+
+def workload(setup: Setup, most: Limits, concurrency: Sequence[int], isl: int | None) -> tuple[WorkPoint, ...]:
     """Decode steps of the stated concurrency (else of a ladder), a full prefill chunk, and one prompt."""
-    asked = (concurrency,) if concurrency else LADDER
+    asked = concurrency or LADDER
     drafts = setup.spec_tokens
     each = f" x {1 + drafts} rows" if drafts else ""
     decode = [

@@ -73,8 +73,12 @@ def read_yaml(
     return yaml_given(text, known, where, Ground(folder, service))
 
 
-def read_any(path: Path, known: Flags, service: str | None = None) -> Given:
+def read_any(path: Path, known: Flags, service: str | None = None, env: Mapping[str, str] | None = None) -> Given:
     """A file, its form told by its content: YAML, an env file (then only ``env`` is filled), or a script.
+
+    Args:
+        service: which of several commands.
+        env: variables that hold when a script starts; the other forms name their own.
 
     Raises:
         UsageError: as ``read_script`` and ``read_yaml``.
@@ -86,14 +90,14 @@ def read_any(path: Path, known: Flags, service: str | None = None) -> Given:
     if not text.strip():
         raise UnreadableInput("empty", where=where)
     if text.startswith("#!"):
-        return read_script(text, known, where, service=service, folder=path.parent)
+        return read_script(text, known, where, service=service, env=env, folder=path.parent)
     if _ENV_YAML.search(text) and not _YAML.search(text):
         return environment_of(text, where)
     if _YAML.search(text):
         return read_yaml(text, known, where, service=service, folder=path.parent)
     if is_assignments(text):
         return environment_of(text, where)
-    return read_script(text, known, where, service=service, folder=path.parent)
+    return read_script(text, known, where, service=service, env=env, folder=path.parent)
 
 
 def _bounded(text: str, where: str) -> None:

@@ -39,8 +39,8 @@ def _held(text: str, paths: Mapping[str, PathLine], stopped: Sequence[str]) -> t
 
 
 def _nearest(name: str, paths: Mapping[str, PathLine]) -> str:
-    near = get_close_matches(name, paths, n=1)
-    return f"Did you mean {near[0]}?" if near else f"Known are {', '.join(paths)}"
+    near = [path for path in paths if len(name) > 2 and name in path] or get_close_matches(name, paths, n=1)
+    return f"Did you mean {' or '.join(near)}?" if near else f"Known are {', '.join(paths)}"
 
 
 def _at(line: PathLine, text: str, phase: str) -> list[AtPoint]:

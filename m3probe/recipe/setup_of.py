@@ -15,6 +15,8 @@ from m3probe.recipe.model_facts import Known
 from m3probe.schema.setup import Build, Setup
 
 HOME_GPU = "mi355x"
+NAMED_METHODS = (("eagle-", "eagle"), ("eagle3", "eagle3"), ("dflash", "dflash"), ("dspark", "dspark"))
+"""In vLLM's order: a name with both ``eagle-`` and ``eagle3`` in it is an eagle drafter."""
 SPEC_KEYS = {"--spec-method": "method", "--spec-model": "model", "--spec-tokens": "num_speculative_tokens"}
 
 
@@ -94,11 +96,32 @@ def _draft(flags: Mapping[str, Any], drafts: int | None) -> Mapping[str, Any] | 
             f"--spec {drafts} contradicts num_speculative_tokens {in_command} of the command",
             next_move="Give one of the two",
         )
+    method = method_of(said)
     if drafts:
-        said = {"method": "eagle3", **said, "num_speculative_tokens": drafts}
+        said = {**said, "num_speculative_tokens": drafts}
+        method = method or "eagle3"
+    if method:
+        said["method"] = method
     if "num_speculative_tokens" in said:
         said["num_speculative_tokens"] = size(said, "num_speculative_tokens")
     return said or None
+
+
+def method_of(said: Mapping[str, Any]) -> str | None:
+    """The speculative method that vLLM ends up with; None: the draft model's config.json decides.
+
+    ``SpeculativeConfig.__post_init__``: config/speculative.py:574 and :742 at 0.24, :1126 and :1334 at 0.32, :1236 and
+    :1445 at 0.33. The model's name decides over a stated ``draft_model`` or ``mtp`` too; dspark is not in 0.24.
+    """
+    stated, model = said.get("method"), str(said.get("model") or "")
+    if stated is None and model in ("ngram", "[ngram]"):
+        return "ngram"
+    if stated is None and "/" not in model and "." in model and all(p.isidentifier() for p in model.split(".")):
+        return "custom_class"
+    if stated not in (None, "draft_model") and not str(stated).endswith("mtp"):
+        return str(stated)
+    by_name = next((method for part, method in NAMED_METHODS if part in model.lower()), None)
+    return by_name or (None if stated is None else "mtp" if str(stated).endswith("mtp") else str(stated))
 
 
 def _object(value: Any) -> dict[str, Any]:

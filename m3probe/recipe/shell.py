@@ -20,6 +20,8 @@ from m3probe.recipe.wording import Ground
 
 MOST_TRIED = 200  # commands that begin with a variable; each may become thousands of words
 
+_SHOWN = 120
+
 
 def script_given(text: str, known: Flags, where: str, ground: Ground, env: Given | None = None) -> Given:
     """The server of a script; ``read_script`` says what is raised."""
@@ -72,4 +74,5 @@ def _chosen(found: list[Command], where: str, choice: str | None) -> Command:
 
 
 def _short(command: Command) -> str:
-    return " ".join(word.written for word in command.words if word.items is None)[:60]
+    whole = " ".join(word.written for word in command.words if word.items is None)
+    return whole if len(whole) <= _SHOWN else f"{whole[:_SHOWN]}..."

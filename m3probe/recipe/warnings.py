@@ -93,11 +93,11 @@ def _idle(setup: Setup, origins: Mapping[str, str]) -> Iterator[Warned]:
     if not setup.on(AITER, default=False):
         for name in setup.env:
             if name.startswith(f"{AITER}_") and name not in _WITHOUT_MASTER and setup.on(name, default=False):
-                yield Warned("no_effect", f"{name} is read only with {AITER}=1, which is off", origins.get(name, ""))
-    if setup.env.get(f"{QR}QUANTIZATION", "NONE").strip().upper() == "NONE":
+                yield Warned("no_effect", f"{name} acts only with {AITER}=1, which is off", origins.get(name, ""))
+    if setup.env.get(f"{QR}QUANTIZATION", "NONE") == "NONE":
         for name in setup.env:
             if name.startswith(QR) and name != f"{QR}QUANTIZATION":
-                why = f"{name} is read only when {QR}QUANTIZATION names a codec (default NONE)"
+                why = f"{name} acts only when {QR}QUANTIZATION names a codec (default NONE)"
                 yield Warned("no_effect", why, origins.get(name, ""))
     elif "never matters" in (told := threshold_text(setup)):
         yield Warned("no_effect", told, origins.get(f"{QR}QUANTIZATION_MIN_SIZE_KB", ""))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from m3probe.model.findings import Evidence
 from m3probe.model.judgement import RuleResult
-from m3probe.model.report import PathRow
+from m3probe.model.path_report import PathRow
 from m3probe.rules._view import View
 from m3probe.rules.rule import Rule
 from m3probe.schema.verdicts import PathVerdict, RuleOutcome

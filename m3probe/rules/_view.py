@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from m3probe.model.executed import Executed, executed
+from m3probe.model.path_report import PathsSection
 from m3probe.model.recording import Recording
-from m3probe.model.report import Answer, PathsSection, TrustRow, TrustSection
+from m3probe.model.report import Answer, TrustRow, TrustSection
 from m3probe.model.tables import NONE, Array
 from m3probe.rules._names import matching, nearest_name
 from m3probe.rules.rule import Rule

@@ -38,6 +38,7 @@ RULES: Mapping[str, str] = MappingProxyType(
         # experts
         "moe_backend_order": '{"mxfp8": [enum members in the order of auto on ROCm], "mxfp4": [...]}',
         "moe_backend_names": '{"mxfp8": {"aiter": [enum members], ...}, "mxfp4": {...}}: what --moe-backend names become',
+        "moe_backend_words": "[every --moe-backend that the command line takes, whatever the checkpoint]",
         "mxfp8_moe_aiter": '{"archs": [...], "aiter_env": bool, "gate_mode": bool, "alpha": 1.702, "beta": 1.0, '
         '"activation_checked": bool}; alpha and beta null where they are not asked; absent in 0.24',
         "fse": '{"check": bool, "accepts": [quant config classes], "refusal": sentence with {cls}, "no_ep": true}; '
@@ -50,12 +51,16 @@ RULES: Mapping[str, str] = MappingProxyType(
         "fp8_indexer": '{"name": "AITER" | "MSA", "gfx": "gfx950", "score": "max", "topk": 16, "block": 128, '
         '"dim": 128, "max_blocks": 8192, "mfma_columns": 16 | null}',
         "indexer_cp": '{"flag": "attention_config.minimax_m3_indexer_cp"}',
+        "index_dtypes": '{"words": ["bf16", "fp8", ...], "open": bool, "reaches": bool} of indexer_kv_dtype: what config '
+        "validation takes (open: any other word too), and whether the ROCm model hands it to its indexer",
         "index_reuse": '{"flat": "raises" | "silent"}: what a top-level --hf-overrides does',
         "index_skip_branch": '{"skips": true}: the fused op takes skip_index_branch',
         "qknorm_aiter": '{"dtypes": ["auto", "fp8", "fp8_e4m3"]}',
         "breakable_rocm": "[architectures that turn breakable graphs on by default on ROCm]",
         "runner_v2_m3": "bool: Model Runner V2 is the default for MiniMax M3",
         "piecewise_refused": "bool: PIECEWISE with nothing to capture is overridden instead of running eager",
+        "graph_sizes": '{"decode_sizes": bool, "v2_rounds": bool}: sizes of whole drafting requests stand beside the grid; '
+        "Model Runner V2 rounds each size up to whole requests by itself",
         "draft_backend": '{"v1_inherits": bool, "v2_inherits": bool, "v2_override": bool}',
         "block_size_pick": '"all" | "first": whose block size is taken when --block-size is not set',
         "moriio": '{"equal_pages_with_hma": bool}: raises on unequal pages with the hybrid cache manager on',
@@ -64,6 +69,9 @@ RULES: Mapping[str, str] = MappingProxyType(
         "fp8_fnuz_archs": '["gfx94"]',
         # the command line and environment
         "env_registry": "[every VLLM_* name of vllm/envs.py]",
+        "env_int": "[names, others than VLLM_* too, whose text goes through int() or bool(int())]: all are read at start",
+        "env_float": "[the same with float()]",
+        "env_choices": '{name: {"words": [...], "case": bool: it counts, "many": bool: a list joined by commas}}',
         "cli_flags": "[every --flag that vllm serve takes, dashed, and its short forms (-tp, -O); --no- forms left out]",
         "cli_switches": "[those of cli_flags that take no value: store_true, or a --no- form exists]",
     }

@@ -6,6 +6,14 @@ file per release, written by ``python -m m3probe.vllm_source.generate DIR VERSIO
 
 from __future__ import annotations
 
-from m3probe.vllm_source.build import Summary, bundled, bundled_versions, read_build, read_tree, summary
+from m3probe.vllm_source.build import (
+    Summary,
+    bundled,
+    bundled_versions,
+    read_build,
+    read_tree,
+    stated_version,
+    summary,
+)
 
-__all__ = ["Summary", "bundled", "bundled_versions", "read_build", "read_tree", "summary"]
+__all__ = ["Summary", "bundled", "bundled_versions", "read_build", "read_tree", "stated_version", "summary"]

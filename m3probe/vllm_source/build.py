@@ -67,6 +67,16 @@ def read_build(path: Path | None = None, version: str | None = None) -> Build:
     return _read(installed) if installed is not None else Build()
 
 
+def stated_version(path: Path | None = None) -> str:
+    """What the tree at ``path``, else the environment's vLLM, states as its version; empty where nothing does.
+
+    Raises:
+        UnreadableInput: ``path`` holds no vLLM.
+    """
+    tree = tree_at(path) if path is not None else installed_tree()
+    return (tree.version or "") if tree is not None else ""
+
+
 def _same_version(tree: Tree, path: Path, version: str | None) -> None:
     if version is None or tree.version is None:
         return

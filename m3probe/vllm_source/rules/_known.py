@@ -35,6 +35,11 @@ KNOWN: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "273c1a869f74719d": "0.24.0, 0.25.1",
             "0b75c9e3eccb2216": "0.32.0, 0.33.0",
         },
+        "_init_candidates": {
+            "690660d6c3d5cae0": "0.24.0",
+            "90d7d84b4489b063": "0.25.1",
+            "3461230046deab85": "0.32.0, 0.33.0",
+        },
         "_resolve_backend_kernels": {
             "3e5fe5e158aa27af": "0.32.0, 0.33.0",
         },
@@ -48,6 +53,10 @@ KNOWN: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "17155f9c4f4016c8": "0.24.0",
             "fe148dc5023a9481": "0.25.1",
         },
+        "_set_cudagraph_sizes": {
+            "6bfb6fd9da69a4a9": "0.24.0, 0.25.1",
+            "9824250acb7e3d85": "0.32.0, 0.33.0",
+        },
         "_should_skip_index_topk": {
             "dda561c12cb4cfef": "0.25.1, 0.32.0, 0.33.0",
         },
@@ -58,6 +67,10 @@ KNOWN: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "_use_flydsl_int4": {
             "1f99c82ae48ed8d9": "0.33.0",
+        },
+        "adjust_cudagraph_sizes_for_spec_decode": {
+            "42c39bdac2e7d9e3": "0.24.0, 0.25.1",
+            "85c753f3e4315e25": "0.32.0, 0.33.0",
         },
         "all_reduce": {
             "fbea7b4dca98463b": "0.24.0",
@@ -135,6 +148,11 @@ KNOWN: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "refusal_reasons": {
             "b59b0c24de05a77b": "0.33.0",
+        },
+        "select_indexer_impl_cls": {
+            "2bd646cd40e26f77": "0.24.0, 0.25.1",
+            "ed49180c0dc18936": "0.32.0",
+            "31e9a314a3c80c44": "0.33.0",
         },
         "select_mxfp4_moe_backend": {
             "d7fbb99c3042e478": "0.24.0, 0.25.1",

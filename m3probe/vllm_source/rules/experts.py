@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from m3probe.vllm_source.look import Absent, Moved, bindings, bound, evaluate, members
+from m3probe.vllm_source.look import Absent, Moved, bindings, bound, evaluate, members, texts
 from m3probe.vllm_source.rules._known import same_shape
 from m3probe.vllm_source.rules._platform import mx_archs
 from m3probe.vllm_source.shape import branches, identifiers, speaks_of
@@ -14,6 +14,7 @@ ROOM = "vllm/model_executor/layers/fused_moe"
 MXFP8, MXFP4 = f"{ROOM}/oracle/mxfp8.py", f"{ROOM}/oracle/mxfp4.py"
 AITER = f"{ROOM}/experts/aiter_mxfp8_moe.py"
 CLASS = "AiterMxfp8Experts"
+CONFIG = "vllm/config/kernel.py"
 
 
 def order(tree: Tree) -> Found:
@@ -88,6 +89,15 @@ def names(tree: Tree) -> Found:
     return source.found(table, value)
 
 
+def words(tree: Tree) -> Found:
+    """The closed list of ``--moe-backend``: the command line refuses any other word, whatever the checkpoint."""
+    source = tree.source(CONFIG)
+    choices = source.bound("MoEBackend")
+    if not isinstance(choices, ast.Subscript) or ast.unparse(choices.value) != "Literal":
+        raise Moved(f"{CONFIG}: MoEBackend is no Literal")
+    return source.found(choices, texts(choices.slice))
+
+
 def mxfp8_aiter(tree: Tree) -> Found:
     """What AITER's MXFP8 experts ask of the GPU, the environment, AITER and the activation."""
     tree.source(MXFP8).function("select_mxfp8_moe_backend")
@@ -124,4 +134,9 @@ def _constants(source: Source, config: ast.AST) -> tuple[float | None, float | N
     return float(alpha), float(beta)
 
 
-READERS = {"moe_backend_order": order, "moe_backend_names": names, "mxfp8_moe_aiter": mxfp8_aiter}
+READERS = {
+    "moe_backend_order": order,
+    "moe_backend_names": names,
+    "moe_backend_words": words,
+    "mxfp8_moe_aiter": mxfp8_aiter,
+}

@@ -1,4 +1,4 @@
-"""CUDA graphs: which go on by themselves on ROCm, and what PIECEWISE becomes with nothing to capture."""
+"""CUDA graphs: which go on by themselves on ROCm, what PIECEWISE becomes with nothing to capture, and which sizes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 
 from m3probe.vllm_source.look import Moved, parameters, texts
 from m3probe.vllm_source.rules._known import same_shape
-from m3probe.vllm_source.shape import branch, branches, identifiers, returned, speaks_of
+from m3probe.vllm_source.shape import branch, branches, called, identifiers, returned, speaks_of
 from m3probe.vllm_source.tree import Found, Tree
 
 CONFIG, COMPILATION, V2 = "vllm/config/vllm.py", "vllm/config/compilation.py", "vllm/v1/worker/gpu"
@@ -48,4 +48,25 @@ def piecewise_refused(tree: Tree) -> Found:
     return source.found(test, value=True)
 
 
-READERS = {"breakable_rocm": breakable, "piecewise_refused": piecewise_refused}
+def sizes(tree: Tree) -> Found:
+    """How captured sizes follow drafted tokens: sizes of whole requests beside the grid, and V2's own rounding.
+
+    Model Runner V1 makes every size a multiple of a request's tokens in all four releases; V2 did so by the same
+    function before it rounded each size by itself.
+    """
+    source, compilation = tree.source(CONFIG), tree.source(COMPILATION)
+    made = source.function("VllmConfig._set_cudagraph_sizes")
+    same_shape(source, made, "_set_cudagraph_sizes")
+    adjusts = compilation.function("CompilationConfig.adjust_cudagraph_sizes_for_spec_decode")
+    same_shape(compilation, adjusts, "adjust_cudagraph_sizes_for_spec_decode")
+    manager = tree.source(f"{V2}/cudagraph_utils.py")
+    offers = manager.function("CudaGraphManager._init_candidates")
+    same_shape(manager, offers, "_init_candidates")
+    value = {
+        "decode_sizes": "uniform_decode_sizes" in set(identifiers(made)),
+        "v2_rounds": "round_up" in called(offers),
+    }
+    return source.found(made, value)
+
+
+READERS = {"breakable_rocm": breakable, "piecewise_refused": piecewise_refused, "graph_sizes": sizes}

@@ -1,4 +1,4 @@
-"""The indexer across ranks (context parallel) and across layers (top-k reuse)."""
+"""The indexer across ranks (context parallel) and across layers (top-k reuse), and the dtypes of its cache."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import ast
 
 from m3probe.vllm_source.look import Absent, Moved, bound, mentions, texts
 from m3probe.vllm_source.rules._known import same_shape
-from m3probe.vllm_source.rules.attention import AMD, LAYER, MODEL
+from m3probe.vllm_source.rules.attention import AMD, COMMON, LAYER, MODEL
 from m3probe.vllm_source.shape import branch, identifiers, raises, speaks_of
 from m3probe.vllm_source.tree import Found, Tree
 
 ATTENTION_CONFIG = "vllm/config/attention.py"
 MODELS_CONFIG = "vllm/model_executor/models/config.py"
+INDEXER = f"{COMMON}/indexer.py"
 KEYS = ("use_index_cache", "index_topk_freq", "index_skip_topk_offset")
 
 
@@ -57,4 +58,23 @@ def index_reuse(tree: Tree) -> Found:
     return source.found(check, {"flat": "raises"})
 
 
-READERS = {"indexer_cp": indexer_cp, "index_reuse": index_reuse}
+def index_dtypes(tree: Tree) -> Found:
+    """Words that ``indexer_kv_dtype`` takes, and whether the ROCm model hands the setting to its indexer."""
+    source, layers = tree.source(ATTENTION_CONFIG), tree.source(INDEXER)
+    listed = source.bound("IndexerKVDType")
+    config = source.defined("AttentionConfig")
+    kinds = {
+        ast.unparse(node.target): ast.unparse(node.annotation)
+        for node in config.body
+        if isinstance(node, ast.AnnAssign)
+    }
+    kind = kinds.get("indexer_kv_dtype")
+    if not isinstance(listed, ast.Subscript) or kind not in ("IndexerKVDType", "IndexerKVDType | str"):
+        raise Moved(f"{source.where(listed)}: indexer_kv_dtype is {kind}")
+    picks = layers.function("select_indexer_impl_cls")
+    same_shape(layers, picks, "select_indexer_impl_cls")
+    reaches = "indexer_kv_dtype" in set(identifiers(tree.source(MODEL).module))
+    return source.found(listed, {"words": texts(listed.slice), "open": kind.endswith("str"), "reaches": reaches})
+
+
+READERS = {"indexer_cp": indexer_cp, "index_reuse": index_reuse, "index_dtypes": index_dtypes}
