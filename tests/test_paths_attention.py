@@ -720,3 +720,20 @@ def test_a_step_of_another_model_runs_none_of_these(tmp_path: Path) -> None:
     events = [step(100, 90, DECODE), launch(101, 1), kernel(104, 2, 1, "Cijk_Alik_Bljk")]
     rows = rows_of(recording(tmp_path, events))
     assert {rows[name].verdict for name in MINE} == {"unproven"}
+
+
+def test_a_traces_grids_say_whether_one_workgroup_served_a_request(tmp_path: Path) -> None:
+    """Three requests verify four rows each: a grid of 3 serves requests, a grid of 12 rows."""
+
+    def scored(workgroups: int) -> str:
+        said = "execute_context_0(0)_generation_3(12)"
+        events = [
+            step(100, 90.0, said),
+            launch(101, 1),
+            kernel(105, 2.0, 1, SCORE, grid=[workgroups, 4, 1], block=[64, 1, 1]),
+        ]
+        row = rows_of(recording(tmp_path, events))["indexer"]
+        return next(line for line in row.evidence if line.startswith("one workgroup per request"))
+
+    assert scored(3).startswith("one workgroup per request: yes in 1 launches (grid (3, 4, 1): 3 requests served")
+    assert scored(12).startswith("one workgroup per request: no in 1 launches (grid (12, 4, 1): 12 requests served")

@@ -684,7 +684,7 @@ def test_fusion_needs_aiters_all_reduce() -> None:
     assert at(FUSED, setup(env=AITER | INVARIANT), decode(8)).state is State.OFF
     assert at(FUSED, setup(env=AITER, flags={"--disable-custom-all-reduce": True}), decode(8)).state is State.REFUSED
     other = setup(env=AITER, model=replace(M3, is_minimax_m3=False), flags={"--dtype": "bfloat16"})
-    assert at(FUSED, other, decode(8)).state is State.REFUSED
+    assert at(FUSED, other, decode(8)).state is State.OFF, "the Gemma form stands in MiniMax M3's model file"
 
 
 @pytest.mark.parametrize(("hidden", "state"), [(8192, State.ELIGIBLE), (8200, State.REFUSED), (6148, State.REFUSED)])

@@ -438,3 +438,17 @@ def test_variables_of_this_shell_are_named_and_not_taken() -> None:
 def test_a_part_of_a_name_suggests_the_paths_that_hold_it() -> None:
     found = run("recipe", "--require", "sparse", "--", "vllm", "serve", MXFP8)
     assert "Did you mean aiter_sparse_pa or sparse_attention or spec_sparse_pa?" in found.stderr
+
+
+def test_paths_of_m3s_model_files_are_off_for_another_model_and_open_for_an_unknown_one(tmp_path: Path) -> None:
+    config = {"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32}
+    config |= {"num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    known = judged("0.33.0", env=GATED, model=str(tmp_path))
+    unknown = judged("0.33.0", env=GATED, model="meta-llama/Llama-3.1-8B")
+    for name in ("aiter_sparse_pa", "sparse_attention", "fused_qknorm_rope_kv", "monokernel"):
+        assert known.path(name).state == "off"
+        assert "it stands in MiniMax M3's model files" in known.path(name).asked
+        assert unknown.path(name).state == "unproven"
+    assert known.path("graph_replay").state != "eligible"
+    assert "M3 is not compiled" not in known.path("graph_replay").asked

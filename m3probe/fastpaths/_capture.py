@@ -119,6 +119,9 @@ def modes(setup: Setup) -> Modes:
     why = [f"cudagraph_mode {asked}"]
     if asked not in _MODES:
         return Modes(None, None, f"cudagraph_mode {asked} is not known")
+    if not setup.model.is_minimax_m3:
+        name = setup.model.name or "this model"
+        return Modes(None, None, f"{why[0]}; what {name} ends with hangs on its attention backends: not judged")
     breaks = breakable(setup)
     if not breaks and (dropped := _dropped(setup, asked, breaks)):
         return Modes(EAGER, EAGER, "; ".join([*why, dropped]))

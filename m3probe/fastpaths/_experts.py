@@ -81,7 +81,9 @@ def aiter_switch(setup: Setup) -> Met:
 def expert_layers(setup: Setup, _point: Point) -> Met:
     """The model has experts at all."""
     layers = setup.model.moe_layers
-    return met(None if layers is None else layers > 0, f"{layers} of {setup.model.layers} layers have experts")
+    if layers is None:
+        return unknown("whether the model has expert layers is not known")
+    return met(layers > 0, f"{layers} of {setup.model.layers} layers have experts")
 
 
 def invariance(setup: Setup) -> Met:

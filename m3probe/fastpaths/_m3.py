@@ -291,7 +291,9 @@ def _fp8_index(setup: Setup, said: str) -> Met:
 
 def _sparse_layers(setup: Setup, _point: Point) -> Met:
     layers = setup.model.sparse_layers
-    return met(None if layers is None else layers > 0, f"{layers} of {setup.model.layers} layers are sparse")
+    if layers is None:
+        return unknown("whether the model has sparse layers is not known")
+    return met(layers > 0, f"{layers} of {setup.model.layers} layers are sparse")
 
 
 def _rocm(setup: Setup, _point: Point) -> Met:

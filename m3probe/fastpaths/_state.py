@@ -36,7 +36,7 @@ def state_at(path: FastPath, setup: Setup, point: Point) -> PathState:
     Refusals are all kept: the first is not the only one a user has to lift. An unknown need leaves the
     path unknown only where nothing refuses it. What hangs on a setting that the input leaves open is unproven.
     """
-    found = _settled(path, setup, point)
+    found = _other_model(path, setup) or _settled(path, setup, point)
     said = (found.asked, *(j.answer.text for j in found.judged if j.answer.held is not Held.YES))
     open_ = [name for name in setup.uncertain if any(name in text for text in said)]
     if not open_ or found.state is State.UNPROVEN:
@@ -49,6 +49,16 @@ def state_at(path: FastPath, setup: Setup, point: Point) -> PathState:
 def in_force(asked: Asked, needs: Sequence[Need], setup: Setup, point: Point) -> bool:
     """Whether a setup selects an implementation for certain: asked for, and each need met."""
     return asked.state is Held.YES and all(_answer(need, setup, point).held is Held.YES for need in needs)
+
+
+def _other_model(path: FastPath, setup: Setup) -> PathState | None:
+    """A path of MiniMax M3's model files on another model; None where it may run."""
+    model = setup.model
+    if not path.only_m3 or model.is_minimax_m3:
+        return None
+    if model.hidden_size is None:
+        return PathState(State.UNPROVEN, f"whether {model.name or 'the model'} is MiniMax M3 is not known", ())
+    return PathState(State.OFF, f"{model.name or 'this model'} has none: it stands in MiniMax M3's model files", ())
 
 
 def _settled(path: FastPath, setup: Setup, point: Point) -> PathState:

@@ -19,6 +19,7 @@ FAST_PATH = FastPath(
     variants=(AITER_PA, TRITON),
     asked=asked,
     family=Family.SPARSE_ATTENTION,
+    only_m3=True,
     instead="Triton _gqa_sparse_* when not asked for; with both settings and a refused need the engine does not start",
     gates=("kv_dtype", "block_equal", "topk_layout", "eval_length", "eval_file"),
     effects=(

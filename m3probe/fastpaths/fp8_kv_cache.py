@@ -152,6 +152,7 @@ FAST_PATH = FastPath(
         ),
     ),
     asked=asked,
+    only_m3=True,
     instead="BF16 in the cache that was not asked for",
     gates=("kv_dtype", "kv_census", "eval_file"),
     effects=(

@@ -98,6 +98,7 @@ FAST_PATH = FastPath(
     ),
     asked=asked,
     family=Family.COMM,
+    only_m3=True,
     instead="an all-reduce by the usual order, then GemmaRMSNorm",
     gates=("eval_file", "cosine"),
     effects=(

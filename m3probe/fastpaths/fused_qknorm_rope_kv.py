@@ -79,6 +79,7 @@ FAST_PATH = FastPath(
     ),
     asked=asked,
     family=Family.ROPE_KV,
+    only_m3=True,
     instead="vLLM's op; on the sparse-PA branch with two insert kernels per computing layer beside it",
     gates=("kv_dtype", "cosine", "eval_file"),
     functions=("rocm_aiter_ops.fused_qknorm_idxrqknorm", "ops.fused_minimax_m3_qknorm_rope_kv_insert"),

@@ -213,6 +213,7 @@ FAST_PATH = FastPath(
         ),
     ),
     asked=asked,
+    only_m3=True,
     instead="every sparse layer scores and chooses: 57 indexer calls a step instead of 15",
     gates=("eval_length", "eval_acceptance", "eval_file"),
     effects=(

@@ -28,7 +28,7 @@ from m3probe.fastpaths._m3 import (
     yes,
 )
 from m3probe.fastpaths.index_reuse import computing_layers
-from m3probe.schema.paths import Asked, Effect, FastPath, Need, Role, Variant, When
+from m3probe.schema.paths import Asked, Effect, FastPath, LaunchCheck, Need, Role, Variant, When
 from m3probe.schema.setup import Held, Met, Point, Setup, met
 from m3probe.schema.verdicts import Family, Phase
 
@@ -220,6 +220,8 @@ FAST_PATH = FastPath(
     ),
     asked=asked,
     family=Family.INDEXER,
+    launch=LaunchCheck("one workgroup per request", one_workgroup_per_request),
+    only_m3=True,
     instead="the Triton indexer on a BF16 index cache; an FP8 cache without its indexer stops the engine on ROCm",
     gates=("topk_layout", "eval_length", "eval_file"),
     effects=(

@@ -302,6 +302,7 @@ FAST_PATH = FastPath(
     asked=asked,
     phases=(Phase.DECODE,),
     decided_by=(Phase.DECODE,),
+    only_m3=True,
     instead="at start: no engine, all refusals in one ValueError; in a step: the stock layers, without a word",
     gates=("cosine", "token_conservation", "eval_file"),
     logs=(

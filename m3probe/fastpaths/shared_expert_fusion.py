@@ -115,6 +115,7 @@ FAST_PATH = FastPath(
         ),
     ),
     asked=asked,
+    only_m3=True,
     instead="a shared MLP beside the experts: 57 activation kernels and 114 GEMMs more per step; AITER's M3 tables hold "
     "129/5 rows alone, so the experts' GEMMs lose their tuned rows too",
     gates=("token_conservation", "fused_params", "eval_file"),

@@ -36,6 +36,7 @@ FAST_PATH = FastPath(
     ),
     chooses=True,
     family=Family.SPARSE_ATTENTION,
+    only_m3=True,
     instead="nothing: a sparse layer without an attend does not run",
     gates=("kv_dtype", "block_equal", "topk_layout", "eval_file"),
     logs=("MiniMax M3 sparse attention selected AITER_SPARSE_PA|MSA|Triton (kv_cache_dtype=..., topk_blocks=...)",),

@@ -53,6 +53,7 @@ FAST_PATH = FastPath(
     phases=(Phase.DECODE,),
     decided_by=(Phase.DECODE,),
     family=Family.SPARSE_ATTENTION,
+    only_m3=True,
     instead="the prefill side of the same attend for a batch that is not uniform; Triton when AITER is not asked for",
     gates=("kv_dtype", "block_equal", "topk_layout", "attn_group_key", "eval_length", "eval_acceptance", "eval_file"),
     effects=(

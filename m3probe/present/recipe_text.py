@@ -39,7 +39,9 @@ def recipe_text(report: RecipeReport, width: int, color: bool, *, ascii_only: bo
     _required(page, report)
     page.heading("fast paths", "eligible is what the configuration allows; only a run can tell what executes")
     for line in sorted(report.paths, key=lambda line: ORDER.index(line.state)):
-        _path(page, line, 1 + report.setup.spec_tokens)
+        if line.at and line.at[0].needs and line.state != "off":
+            _path(page, line, 1 + report.setup.spec_tokens)
+    _without_needs(page, report.paths)
     all_reduce(page, report.all_reduce, report.points)
     local_shapes(page, report.shapes, report.points)
     _memory(page, report.memory)
@@ -90,11 +92,20 @@ def _required(page: Page, report: RecipeReport) -> None:
         page.say(look, (text, "bold"), f": {why}", hang=2)
 
 
+def _without_needs(page: Page, lines: Sequence[PathLine]) -> None:
+    """Paths that are off, or of another model: those of which the same is to be said share a line."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for line in lines:
+        if line.state == "off" or not (line.at and line.at[0].needs):
+            alike.setdefault((line.state, line.asked), []).append(line.title)
+    for (word, asked), titles in sorted(alike.items(), key=lambda item: ORDER.index(item[0][0])):
+        words, style = state(word)
+        page.say((words.ljust(_WIDE), style), (", ".join(titles), "bold"), (f"  {asked}", "dim"), indent=2, hang=_WIDE)
+
+
 def _path(page: Page, line: PathLine, each: int) -> None:
     words, style = _shown_state(line)
     page.say((words.ljust(_WIDE), style), (line.title, "bold"), (f"  {line.asked}", "dim"), indent=2, hang=_WIDE)
-    if line.state == "off":
-        return
     below = 2 + _WIDE
     groups = _alike(line.at)
     for labels, at in groups:

@@ -178,6 +178,7 @@ class FastPath:
         asked: whether a setup asks for it, defaults included; None: every setup does.
         chooses: the path asks which implementation ran, and each of them is an answer; otherwise it asks whether the
             fast one did, and a fallback's kernels are no execution of it.
+        only_m3: it stands in MiniMax M3's model files: no other model has it.
         phases: phases in which it can run at all.
         instead: what runs when it is refused or off.
         gates: gates (m3probe/gates/) that must hold for state ``correct``.
@@ -199,6 +200,7 @@ class FastPath:
     decided_by: tuple[Phase, ...] = ()
     asked: Callable[[Setup], Asked] | None = None
     chooses: bool = False
+    only_m3: bool = False
     phases: tuple[Phase, ...] = (Phase.PREFILL, Phase.DECODE)
     instead: str = ""
     gates: tuple[str, ...] = ()
