@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -49,14 +50,14 @@ def _line(rec: Recording, call: Calls, cell: Cell) -> str:
 def _what(call: Calls, here: Array, total: int) -> str:
     if call.sizes is not None:
         return f"{total:,} graph launches ({call.variant.name}) x {span(call.sizes[here])} kernels"
-    names = [_short(call.names[i]) for i in np.unique(call.anchor[here]).tolist()]
+    names = list(dict.fromkeys(_short(call.names[i]) for i in np.unique(call.anchor[here]).tolist()))
     more = ", ..." if len(names) > 2 else ""
     return f"{total:,} calls of {call.variant.name} ({', '.join(names[:2])}{more})"
 
 
 def _short(name: str) -> str:
-    """A kernel's name without parameters, cut where a tile description begins to fill the line."""
-    head = name.split("(", maxsplit=1)[0]
+    """A kernel's own name: without return type, namespaces, template arguments and parameters."""
+    head = re.split(r"[<(]", name.removeprefix("void "), maxsplit=1)[0].rpartition("::")[2] or name
     return head if len(head) <= _NAME else f"{head[:_NAME]}..."
 
 
