@@ -136,12 +136,16 @@ def _add_recipe(verbs: argparse._SubParsersAction[Parser]) -> None:
 
 def _add_setup(parser: argparse._ActionsContainer, *, gpu: str) -> None:
     """What a command line alone does not say of a server."""
-    parser.add_argument("--service", metavar="NAME", help="which of several commands in FILE (its name, or its number)")
+    parser.add_argument(
+        "--service", type=_word, metavar="NAME", help="which of several commands in FILE (its name, or its number)"
+    )
     build = parser.add_mutually_exclusive_group()
     build.add_argument("--vllm", type=_word, metavar="VERSION", help="judge by the bundled rules of this release")
     build.add_argument("--vllm-path", type=_path, metavar="DIR", help="judge by the rules in this vLLM's source")
     parser.add_argument("--env-file", type=_path, metavar="FILE", help="environment of the server")
-    parser.add_argument("--gpu", metavar="NAME", help=f"accelerator, such as mi355x or mi300x (default: {gpu})")
+    parser.add_argument(
+        "--gpu", type=_word, metavar="NAME", help=f"accelerator, such as mi355x or mi300x (default: {gpu})"
+    )
     parser.add_argument(
         "--tuned-table", type=_path, action="append", default=[], metavar="PATH", help="tuned CSV, or a folder of them"
     )

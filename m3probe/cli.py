@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from m3probe.workload import Workload
 
 EXIT_FAULT = 70
+MOST_SAID = 4000
+"""Characters of an error on a terminal: a file name or a word of the input may be of any length."""
 EXIT_INTERRUPTED = 130
 
 _OF_A_SERVER = ("service", "vllm", "vllm_path", "env_file", "gpu", "tuned_table")
@@ -141,10 +143,16 @@ def _junit_begins(args: argparse.Namespace) -> None:
     if there is not None:
         if stat.S_ISFIFO(there.st_mode) or stat.S_ISCHR(there.st_mode):
             return  # a pipe or device takes one report, not two
-        for path in (args.rules, *args.paths):
+        for path in _inputs(args):
             if (said := _stat(path)) is not None and os.path.samestat(said, there):
                 raise UsageError("--junit would overwrite an input", where=str(path))
     _junit_of(args, "m3probe did not end: it was interrupted or killed before it had judged")
+
+
+def _inputs(args: argparse.Namespace) -> list[Path]:
+    """Every file that the command line names to be read."""
+    single = (args.recipe, args.env_file, args.model_config, args.vllm_path, args.eval, args.eval_baseline, args.cosine)
+    return [args.rules, *args.paths, *args.tuned_table, *(path for path in single if path is not None)]
 
 
 def _stat(path: Path) -> os.stat_result | None:
@@ -241,7 +249,8 @@ def _write(path: Path, text: str) -> None:
 def _fail(error: M3ProbeError) -> int:
     from m3probe.present.escape import safe
 
-    _streams.complain(safe(error.sentence()))
+    said = error.sentence()
+    _streams.complain(safe(said if len(said) <= MOST_SAID else f"{said[:MOST_SAID]}... ({len(said):,} characters)"))
     return error.exit_code
 
 

@@ -44,7 +44,7 @@ def as_object(value: Any) -> Mapping[str, Any]:
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
     return value if isinstance(value, Mapping) else {}
 
@@ -58,7 +58,8 @@ def option(setup: Setup, name: str, key: str) -> Any:
 def number(value: Any) -> int | None:
     """A whole number given as such or as text."""
     text = str(value).strip()
-    return int(text) if not isinstance(value, bool) and text.isdecimal() else None
+    fits = len(text) <= 18 and text.isascii() and text.isdecimal()  # int() refuses more than 4,300 digits
+    return int(text) if fits and not isinstance(value, bool) else None
 
 
 def switch(value: Any) -> bool:

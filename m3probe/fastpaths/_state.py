@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from m3probe.schema.paths import Asked, FastPath, Need, When
-from m3probe.schema.setup import Held, Met, Point, Setup, State
+from m3probe.schema.setup import Held, Met, Point, Setup, State, Watched
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,17 @@ def state_at(path: FastPath, setup: Setup, point: Point) -> PathState:
     Refusals are all kept: the first is not the only one a user has to lift. An unknown need leaves the
     path unknown only where nothing refuses it. What hangs on a setting that the input leaves open is unproven.
     """
-    found = _other_model(path, setup) or _settled(path, setup, point)
-    said = (found.asked, *(j.answer.text for j in found.judged if j.answer.held is not Held.YES))
-    open_ = [name for name in setup.uncertain if any(name in text for text in said)]
-    if not open_ or found.state is State.UNPROVEN:
-        return found
-    return PathState(
-        State.UNPROVEN, f"{found.asked}; {', '.join(open_)} hangs on a condition of the input", found.judged
+    if not setup.uncertain:
+        return _other_model(path, setup) or _settled(path, setup, point)
+    seen: set[str] = set()
+    watched = replace(
+        setup, env=Watched(setup.env, setup.uncertain, seen), flags=Watched(setup.flags, setup.uncertain, seen)
     )
+    found = _other_model(path, watched) or _settled(path, watched, point)
+    if not seen:
+        return found
+    told = f"{', '.join(sorted(seen))} hangs on a condition or an unknown value of the input"
+    return PathState(State.UNPROVEN, f"{found.asked}; {told}" if found.asked else told, found.judged)
 
 
 def in_force(asked: Asked, needs: Sequence[Need], setup: Setup, point: Point) -> bool:

@@ -8,6 +8,7 @@ describes a full-size model; `load_model_config` does the same.  Values and keys
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ DENSE_TYPES = frozenset({"llama", "mistral", "qwen2", "qwen3"})
 _M3_ARCHITECTURE = "MiniMaxM3Sparse"
 MOST_BYTES = 16 * 2**20
 LARGEST_SIZE = 2**31 - 1
+MOST_LAYERS = 10_000
+"""Far above every model: some facts are worked out layer by layer."""
 _SHOWN = 80
 _JSON_WORDS = {dict: "an object", list: "a list", str: "a text"}
 _M3_LEADING_DENSE = 3  # default of moe_layer_freq and sparse_attention_freq: three zeros, then ones
@@ -121,14 +124,19 @@ def _shown(value: object) -> str:
         text = repr(value)
     except RecursionError:
         return "something nested too deeply"
+    except ValueError:  # Python writes out no integer of more than 4,300 digits
+        return "an integer of thousands of digits"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _read_object(file: Path) -> dict[str, object]:
     try:
+        # a pipe or a device would never end
+        if not stat.S_ISREG(file.stat().st_mode):
+            raise _refusal("not a regular file", str(file))
         with file.open("rb") as stream:
             raw = stream.read(MOST_BYTES + 1)
-        data = json.loads(raw.decode("utf-8")) if len(raw) <= MOST_BYTES else None
+        data = json.loads(raw.decode("utf-8-sig")) if len(raw) <= MOST_BYTES else None
     except FileNotFoundError:
         raise UnreadableInput(
             "there is no such file", where=str(file), next_move="Give the model folder or its config.json"
@@ -163,14 +171,22 @@ def _architecture(section: Mapping[str, object], where: str) -> str:
     return named[0]
 
 
-def _size(section: Mapping[str, object], key: str, default: int | None, where: str, *, least: int = 1) -> int:
+def _size(
+    section: Mapping[str, object],
+    key: str,
+    default: int | None,
+    where: str,
+    *,
+    least: int = 1,
+    most: int = LARGEST_SIZE,
+) -> int:
     """The integer under ``key``; JSON null counts as absent, as it does in vLLM's reading of optional sizes."""
     value = section.get(key)
     if value is None:
         value = default
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST_SIZE:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise _refusal(
-            f"{key} must be an integer of at least {least} and at most {LARGEST_SIZE:,}, found {_shown(value)}", where
+            f"{key} must be an integer of at least {least} and at most {most:,}, found {_shown(value)}", where
         )
     return value
 
@@ -201,10 +217,10 @@ def _moe_layers(text: Mapping[str, object], num_layers: int, where: str) -> int:
 
 
 def _m3_from(text: Mapping[str, object], *, architecture: str, where: str) -> ModelConfig:
-    def size(key: str, default: int, *, least: int = 1) -> int:
-        return _size(text, key, default, where, least=least)
+    def size(key: str, default: int, *, least: int = 1, most: int = LARGEST_SIZE) -> int:
+        return _size(text, key, default, where, least=least, most=most)
 
-    layers = size("num_hidden_layers", 60)
+    layers = size("num_hidden_layers", 60, most=MOST_LAYERS)
     sparse_layers = _moe_layers(text, layers, where)
     index, indexed_layers = _index_branch(text, layers, where)
     shared = size("n_shared_experts", 1, least=0)
@@ -252,7 +268,7 @@ def _index_branch(text: Mapping[str, object], layers: int, where: str) -> tuple[
 
 def _dense_from(text: Mapping[str, object], *, name: str, architecture: str, where: str) -> ModelConfig:
     hidden = _size(text, "hidden_size", None, where)
-    layers = _size(text, "num_hidden_layers", None, where)
+    layers = _size(text, "num_hidden_layers", None, where, most=MOST_LAYERS)
     q_heads = _size(text, "num_attention_heads", None, where)
     return ModelConfig(
         name=name,

@@ -37,7 +37,8 @@ def recipe_text(report: RecipeReport, width: int, color: bool, *, ascii_only: bo
     _stops(page, report)
     _warnings(page, report)
     _required(page, report)
-    page.heading("fast paths", "eligible is what the configuration allows; only a run can tell what executes")
+    aside = "eligible is what the configuration allows; only a run can tell what executes"
+    page.heading("fast paths", "as they would be if the engine started" if report.stops else aside)
     for line in sorted(report.paths, key=lambda line: ORDER.index(line.state)):
         if line.at and line.at[0].needs and line.state != "off":
             _path(page, line, 1 + report.setup.spec_tokens)

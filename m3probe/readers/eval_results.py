@@ -51,7 +51,7 @@ def read_cosines(content: bytes, where: str = "") -> tuple[Cosine, ...]:
     """
     document = _json(content, where)
     listed = document.get("cosines")
-    pairs = [(c.get("name"), c.get("cosine")) for c in listed] if isinstance(listed, list) else list(document.items())
+    pairs = _named(listed) if isinstance(listed, list) else list(document.items())
     found = [Cosine(str(name), float(value)) for name, value in pairs if _is_number(value) and abs(value) <= 1 + 1e-6]
     if not found or len(found) < len(pairs):
         raise UnreadableInput(
@@ -62,14 +62,27 @@ def read_cosines(content: bytes, where: str = "") -> tuple[Cosine, ...]:
     return tuple(found)
 
 
+def _named(listed: list[Any]) -> list[tuple[Any, Any]]:
+    return [(c.get("name"), c.get("cosine")) if isinstance(c, Mapping) else (None, None) for c in listed]
+
+
 def _json(content: bytes, where: str) -> Mapping[str, Any]:
     try:
-        document = json.loads(content)
-    except ValueError as error:
+        document = json.loads(content, object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
         raise UnreadableInput(f"no JSON: {error}", where=where) from error
     if not isinstance(document, Mapping):
         raise UnreadableInput("a JSON object was expected", where=where)
     return document
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys stand once: of two values one would be lost, and a gate would hold on the other."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, _ in pairs if sum(key == other for other, _ in pairs) > 1)
+        raise ValueError(f"the key {twice[:60]!r} stands twice")
+    return found
 
 
 def _lm_eval(document: Mapping[str, Any]) -> Iterator[Score]:
@@ -87,7 +100,10 @@ def _lm_eval(document: Mapping[str, Any]) -> Iterator[Score]:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    # an integer of 400 digits is no float, and isfinite() would raise
+    return (
+        isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**63 and math.isfinite(value)
+    )
 
 
 def _share(value: Any) -> float | None:

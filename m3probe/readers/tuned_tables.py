@@ -18,7 +18,7 @@ _MOE = ("token", "model_dim", "inter_dim", "expert", "topk")
 _GEMM = ("m", "n", "k")
 _KERNELS = ("kernelname1", "kernelname2", "kernelname")
 _CHOICES = (*_KERNELS, "us", "kernelid", "solidx")
-_SHAPE = re.compile(r"tn_(\d+)_(\d+)_(\d+)(?:_ld(?:_\d+){3})?")
+_SHAPE = re.compile(r"tn_(\d{1,18})_(\d{1,18})_(\d{1,18})(?:_ld(?:_\d+){3})?")
 _DTYPES = {"BFloat16": "bfloat16", "Half": "float16", "float": "float32", "Float": "float32"}
 _NEXT = "Give an AITER *_tuned_fmoe.csv or *_tuned_gemm.csv, or TunableOp's results file"
 

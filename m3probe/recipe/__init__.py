@@ -16,10 +16,10 @@ from m3probe.recipe.asked import Given
 from m3probe.recipe.env_values import refused
 from m3probe.recipe.judge import judged, stops
 from m3probe.recipe.model_facts import Known, known_model
-from m3probe.recipe.points import Limits, limits, workload
+from m3probe.recipe.points import Limits, limits, over_budget, workload
 from m3probe.recipe.required import required
 from m3probe.recipe.setup_of import Made, make
-from m3probe.recipe.sizes import illegal, memory, shapes
+from m3probe.recipe.sizes import illegal, memory, shapes, unfit
 from m3probe.recipe.tuned import Tables, with_tuned
 from m3probe.recipe.warnings import warned
 from m3probe.schema.setup import Build, RuleStatus, State
@@ -81,9 +81,10 @@ def recipe(ask: Ask) -> RecipeReport:
     by_id = {line.id: line for line in lines}
     layout = illegal(known.config, made.setup)
     stopped = (*((f"TP{made.setup.tp} EP{made.setup.ep}: {layout}",) if layout else ()), *stops(lines))
-    stopped = (*stopped, *refused(made.setup, ask.given.origins, stopped))
+    stopped = (*stopped, *over_budget(made.setup), *refused(made.setup, ask.given.origins, stopped))
     local = with_tuned(shapes(known.config, made.setup, points, by_id), made.setup, points)
     held = memory(known.config, made.setup, made.gpu.hbm_bytes.value, by_id)
+    stopped = (*stopped, *unfit(made.setup, held))
     return RecipeReport(
         build=_build_line(ask),
         setup=_setup_line(made),

@@ -50,14 +50,15 @@ def ask_of(server: Server) -> Ask:
     """
     build = read_build(server.vllm_path, server.vllm)
     given = _given(server, build)
+    tables, lost = read_tables(server.tables, given.env)
     return Ask(
-        given=given,
+        given=told(given, *lost),
         build=build,
         named=server.vllm or stated_version(server.vllm_path),
         tree=server.vllm_path,
         model_config=server.model_config,
         gpu=server.gpu,
-        tables=read_tables(server.tables, given.env),
+        tables=tables,
     )
 
 
@@ -66,6 +67,8 @@ def _given(server: Server, build: Build) -> Given:
     outer = read_environment(server.env_file) if server.env_file else Given()
     if server.command and server.file:
         raise UsageError("a file and a command were given", next_move="Give a FILE, or the command after --")
+    if server.command and server.service:
+        raise UsageError("--service chooses among the commands of a FILE", next_move="Leave it out")
     if server.command:
         given = read_command(server.command, known)
     elif server.file:
@@ -81,7 +84,14 @@ def _given(server: Server, build: Build) -> Given:
     return _with_shell(_sized(_with_env(given, outer, server.env_file)))
 
 
-SIZES = ("--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size", "--nnodes")
+# What rows and shapes hang on. A drafter's length decides the rows of every decode step.
+SIZES = (
+    "--tensor-parallel-size",
+    "--pipeline-parallel-size",
+    "--data-parallel-size",
+    "--nnodes",
+    "--speculative-config",
+)
 
 
 def _sized(given: Given) -> Given:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -94,9 +94,22 @@ def segments(
     starts = _starts(probes, seen)
     ends = [*(n - 1 for n in starts[1:]), last]
     return tuple(
-        Segment((a - 1) * each + 1 if a > 1 else 1, b * each, str(at(b).state), _reasons(at(b)))
-        for a, b in zip(starts, ends, strict=True)
+        _merged(
+            Segment((a - 1) * each + 1 if a > 1 else 1, b * each, str(at(b).state), _reasons(at(b)))
+            for a, b in zip(starts, ends, strict=True)
+        )
     )
+
+
+def _merged(segments: Iterable[Segment]) -> list[Segment]:
+    """Neighbours of which the same is to be said are one."""
+    found: list[Segment] = []
+    for s in segments:
+        if found and (found[-1].state, found[-1].reasons) == (s.state, s.reasons):
+            found[-1] = Segment(found[-1].first, s.last, s.state, s.reasons)
+        else:
+            found.append(s)
+    return found
 
 
 def _powers(last: int) -> list[int]:
@@ -126,4 +139,7 @@ def _edge(low: int, high: int, seen: Callable[[int], _Seen]) -> int:
 
 
 def _reasons(found: PathState) -> tuple[str, ...]:
-    return found.of(Held.NO) or found.of(Held.UNKNOWN)
+    if found.state in (State.ELIGIBLE, State.OFF):
+        return ()
+    told = found.of(Held.NO) or found.of(Held.UNKNOWN) or (found.asked,)
+    return tuple(dict.fromkeys(told))

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from m3probe.errors import M3ProbeError, UnreadableInput
-from m3probe.model.model_config import MOST_BYTES, ModelConfig, load_model_config, minimax_m3
+from m3probe.model.model_config import LARGEST_SIZE, MOST_BYTES, ModelConfig, load_model_config, minimax_m3
+from m3probe.readers.small_file import read_small
 from m3probe.recipe.quantization import Quantization, of_config, of_name
 from m3probe.schema.setup import ModelFacts
 
@@ -50,13 +51,20 @@ def _local(model: str) -> Path | None:
         return None
 
 
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False  # whoever opens it says why
+
+
 def _is_m3(model: str) -> bool:
     name = model.rstrip("/").rpartition("/")[2].lower()
     return name.startswith("minimax-m3") and "eagle" not in name
 
 
 def _from_file(file: Path, model: str, quantization: str | None, *, asked: bool) -> Known:
-    raw = _raw(file / "config.json" if file.is_dir() else file)
+    raw = _raw(file / "config.json" if _is_folder(file) else file)
     found = of_config(raw)
     weights = found or of_name(model, quantization)
     try:
@@ -73,12 +81,7 @@ def _from_file(file: Path, model: str, quantization: str | None, *, asked: bool)
 
 def _raw(file: Path) -> Mapping[str, Any]:
     try:
-        with file.open("rb") as stream:
-            found = json.loads(stream.read(MOST_BYTES).decode("utf-8"))
-    except OSError as error:
-        raise UnreadableInput(
-            f"cannot be opened ({error.strerror})", where=str(file), next_move="Give the checkpoint's config.json"
-        ) from error
+        found = json.loads(read_small(file, MOST_BYTES).decode("utf-8-sig"))
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
@@ -150,6 +153,12 @@ def _known(
     )
 
 
+def _small(value: object, default: float) -> float:
+    """A number of a size that float() takes; the published one for anything else."""
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST_SIZE
+    return float(value) if fits and isinstance(value, int | float) else default
+
+
 def _dtype(raw: Mapping[str, Any]) -> str | None:
     """``torch_dtype``, or ``dtype`` as newer files call it, of the text model."""
     said = (section.get(key) for section in (_text(raw), raw) for key in ("torch_dtype", "dtype"))
@@ -170,6 +179,5 @@ def _index_score(raw: Mapping[str, Any]) -> str:
 def _activation(raw: Mapping[str, Any]) -> tuple[float, float, float]:
     text = _text(raw)
     said = [text.get(key) for key in ("swiglu_alpha", "swiglu_beta", "swiglu_limit")]
-    pairs = zip(said, ACTIVATION, strict=True)
-    alpha, beta, limit = (float(v) if isinstance(v, int | float) and not isinstance(v, bool) else d for v, d in pairs)
+    alpha, beta, limit = (_small(v, default) for v, default in zip(said, ACTIVATION, strict=True))
     return alpha, beta, limit

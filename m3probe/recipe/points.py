@@ -30,15 +30,29 @@ class Limits:
 
 def limits(setup: Setup, gpu: Accelerator) -> Limits:
     """From the command, else vLLM's defaults for this build and device."""
-    flags, assumed = setup.flags, []
+    flags, assumed, drafts = setup.flags, [], setup.spec_tokens
     budget, seqs = _defaults(setup, gpu)
     memory = f"{gpu.hbm_bytes.value / GIB:,.0f} GiB"
+    rows = size(flags, "--max-num-batched-tokens", budget)
     if "--max-num-batched-tokens" not in flags:
         assumed.append(f"max_num_batched_tokens {budget:,}, vLLM's default for a GPU of {memory}")
     if "--max-num-seqs" not in flags:
+        seqs = min(
+            seqs, rows
+        )  # engine/arg_utils.py lowers its own default to the budget, never a number that was given
         assumed.append(f"max_num_seqs {seqs:,}, vLLM's default for a GPU of {memory}")
-    rows = size(flags, "--max-num-batched-tokens", budget)
-    return Limits(rows, size(flags, "--max-num-seqs", seqs), tuple(assumed))
+    # A step holds no more tokens than the budget: with drafts a decode batch ends before max_num_seqs.
+    requests = max(1, min(size(flags, "--max-num-seqs", seqs), rows // (1 + drafts)))
+    return Limits(rows, requests, tuple(assumed))
+
+
+def over_budget(setup: Setup) -> tuple[str, ...]:
+    """SchedulerConfig raises where max_num_batched_tokens < max_num_seqs (config/scheduler.py:286 at 0.24, :331 at 0.33)."""
+    flags = setup.flags
+    if "--max-num-batched-tokens" not in flags or "--max-num-seqs" not in flags:
+        return ()
+    rows, seqs = size(flags, "--max-num-batched-tokens"), size(flags, "--max-num-seqs")
+    return (f"--max-num-batched-tokens {rows:,} < --max-num-seqs {seqs:,} (ValueError)",) if rows < seqs else ()
 
 
 def _defaults(setup: Setup, gpu: Accelerator) -> tuple[int, int]:

@@ -10,6 +10,8 @@ from m3probe.model.recipe_report import AtPoint, PathLine
 from m3probe.schema.setup import Held, State
 from m3probe.schema.verdicts import Phase
 
+MOST = 200
+
 
 def required(
     wanted: Sequence[str], paths: Mapping[str, PathLine], stopped: Sequence[str]
@@ -19,14 +21,16 @@ def required(
     Raises:
         UsageError: an unknown path or phase, or a phase that the path never runs in.
     """
-    return tuple((text, *_held(text, paths, stopped)) for text in wanted)
+    if len(wanted) > MOST:
+        raise UsageError(f"--require was given {len(wanted):,} times", next_move=f"At most {MOST} are taken")
+    return tuple((text, *_held(text, paths, stopped)) for text in dict.fromkeys(wanted))
 
 
 def _held(text: str, paths: Mapping[str, PathLine], stopped: Sequence[str]) -> tuple[bool, str]:
     name, _, phase = text.partition(":")
     line = paths.get(name)
     if line is None:
-        raise UsageError(f"--require {text}: no fast path is called {name!r}", next_move=_nearest(name, paths))
+        raise UsageError(f"--require {text[:80]}: no such fast path", next_move=_nearest(name[:80], paths))
     at = _at(line, text, phase)
     if stopped:
         return False, f"the engine would not start: {stopped[0]}"
@@ -46,7 +50,9 @@ def _nearest(name: str, paths: Mapping[str, PathLine]) -> str:
 def _at(line: PathLine, text: str, phase: str) -> list[AtPoint]:
     known = [str(p) for p in (Phase.PREFILL, Phase.DECODE)]
     if phase and phase not in known:
-        raise UsageError(f"--require {text}: {phase!r} is no phase", next_move=f"Phases are {' and '.join(known)}")
+        raise UsageError(
+            f"--require {text[:80]}: {phase[:40]!r} is no phase", next_move=f"Phases are {' and '.join(known)}"
+        )
     if phase and phase not in line.by_phase:
         raise UsageError(
             f"--require {text}: {line.title} never runs in {phase}",

@@ -69,7 +69,8 @@ def size(flags: Mapping[str, Any], name: str, default: int = 1) -> int:
     if said is None:
         return default
     text = str(said).strip()
-    if isinstance(said, bool) or not (text.isascii() and text.isdecimal()) or not 0 < int(text) < 2**31:
+    fits = len(text) <= 10 and text.isascii() and text.isdecimal()
+    if isinstance(said, bool) or not fits or not 0 < int(text) < 2**31:
         raise UsageError(f"{name} takes a whole number from 1, got {text[:40]!r}", where="the vllm command")
     return int(text)
 
@@ -80,7 +81,7 @@ def _device(name: str | None) -> Accelerator:
     if wanted not in shelf:
         near = get_close_matches(wanted, shelf, n=1)
         raise UsageError(
-            f"--gpu {name}: no such accelerator",
+            f"--gpu {str(name)[:40]}: no such accelerator",
             next_move=f"Did you mean {near[0]}?" if near else f"Known are {', '.join(shelf)}",
         )
     return shelf[wanted]
@@ -128,6 +129,6 @@ def _object(value: Any) -> dict[str, Any]:
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UsageError(f"--speculative-config is no JSON object: {error}", where="the vllm command") from error
     return dict(value) if isinstance(value, Mapping) else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from m3probe.fastpaths.fp8_kv_cache import bytes_per_token
 from m3probe.model.m3_shapes import LocalGemm, illegal_reason, local_shapes
@@ -93,11 +94,23 @@ def memory(
 
 def _utilisation(setup: Setup) -> float:
     said = setup.flags.get("--gpu-memory-utilization")
+    return UTILISATION if said is None or _bad_share(said) else float(said)
+
+
+def _bad_share(said: Any) -> bool:
     try:
-        share = float(said) if said is not None else UTILISATION
-    except (TypeError, ValueError):
-        return UTILISATION
-    return share if 0 < share <= 1 else UTILISATION
+        return not 0 < float(said) <= 1
+    except (TypeError, ValueError, OverflowError):
+        return True
+
+
+def unfit(setup: Setup, held: MemoryLine | None) -> Iterator[str]:
+    """Why the engine would end while it loads: a share of memory that is none, or weights that do not fit."""
+    said = setup.flags.get("--gpu-memory-utilization")
+    if said is not None and _bad_share(said):
+        yield f"--gpu-memory-utilization {str(said)[:40]}: a share above 0 and up to 1 is asked for"
+    if held and held.weights is not None and held.budget is not None and held.weights >= held.budget:
+        yield f"{held.weights / 1e9:,.1f} GB of weights do not fit in the {held.budget / 1e9:,.1f} GB of a rank"
 
 
 def _weights(config: ModelConfig, setup: Setup, paths: Mapping[str, PathLine]) -> int | None:

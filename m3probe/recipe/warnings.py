@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any
 
 from m3probe.fastpaths import fast_paths
 from m3probe.fastpaths._m3 import as_object
 from m3probe.fastpaths._quick_reduce import threshold_text
 from m3probe.model.recipe_report import Warned
-from m3probe.schema.setup import Setup
+from m3probe.schema.setup import Rule, Setup
 
 AITER = "VLLM_ROCM_USE_AITER"
-_ENV = re.compile(r"(?:VLLM|AITER)_[A-Z0-9_]+")
+MOST_TOLD = 20
+"""Misspelt names that are told: a suggestion costs milliseconds, and an environment may hold any number of names."""
 QR = "VLLM_ROCM_QUICK_REDUCE_"
 AITER_NAMES = (
     "AITER_ASM_DIR",
@@ -70,6 +71,15 @@ def warned(setup: Setup, origins: Mapping[str, str]) -> tuple[Warned, ...]:
 
 def _unknown(setup: Setup, origins: Mapping[str, str]) -> Iterator[Warned]:
     registry = setup.build.rule("env_registry")
+    told = islice(_misnamed(setup, origins, registry), MOST_TOLD + 1)
+    for number, line in enumerate(told):
+        if number == MOST_TOLD:
+            yield Warned("unknown_variable", f"and more: only the first {MOST_TOLD} are told")
+        else:
+            yield line
+
+
+def _misnamed(setup: Setup, origins: Mapping[str, str], registry: Rule) -> Iterator[Warned]:
     for name in setup.env:
         where = origins.get(name, "")
         if name.startswith("VLLM_") and registry.known and name not in registry.value:

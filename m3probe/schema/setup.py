@@ -6,7 +6,7 @@ Facts come from a command line, an environment, a model's config.json and the ru
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -162,6 +162,32 @@ class Setup:
         """KV heads of one rank, replicated when there are more ranks than heads."""
         heads = self.model.kv_heads
         return None if heads is None else max(1, heads // self.tp)
+
+
+class Watched(Mapping[str, Any]):
+    """Settings of which some are left open: remembers which of those were looked at.
+
+    Args:
+        settings: what was set.
+        open_: names that a condition or an unknown value of the input decides.
+        seen: filled with those that were asked for.
+    """
+
+    __slots__ = ("_open", "_seen", "_settings")
+
+    def __init__(self, settings: Mapping[str, Any], open_: Collection[str], seen: set[str]) -> None:
+        self._settings, self._open, self._seen = settings, frozenset(open_), seen
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self._open:
+            self._seen.add(name)
+        return self._settings[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._settings)
+
+    def __len__(self) -> int:
+        return len(self._settings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 from m3probe.errors import UnreadableInput
 from m3probe.vllm_source.look import Definition, Function, Moved, bound, defined
 
-_MAX_BYTES = 2_000_000  # the largest file of vLLM has 0.3 MB; a syntax tree takes a hundred times the text
+_MAX_BYTES = 1_000_000  # the largest file asked for has 0.2 MB; a syntax tree takes a hundred times the text
 _RELEASE = re.compile(r"(\d+\.\d+\.\d+(?:\.post\d+)?)(?:\+(?:cpu|cu\d+|rocm[\d.]+))?")
 
 
@@ -167,12 +167,20 @@ class Tree:
     def _from_metadata(self) -> str | None:
         try:
             for path in sorted(self.root.glob("vllm-*.dist-info/METADATA")):
-                for line in path.read_text("utf-8", "replace").splitlines():
+                for line in _head(path).splitlines():
                     if line.startswith("Version:"):
                         return line.removeprefix("Version:").strip() or None
         except OSError:
             return None
         return None
+
+
+def _head(path: Path) -> str:
+    """The first 64 KiB of a regular file: the version stands in METADATA's first lines."""
+    if not path.is_file():
+        return ""
+    with path.open("rb") as stream:
+        return stream.read(65536).decode("utf-8", "replace")
 
 
 def tree_at(path: Path) -> Tree:
