@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from m3probe.errors import M3ProbeError, UnreadableInput
-from m3probe.model.model_config import LARGEST_SIZE, MOST_BYTES, ModelConfig, load_model_config, minimax_m3
+from m3probe.model.model_config import (
+    DENSE_TYPES,
+    LARGEST_SIZE,
+    M3_TYPES,
+    MOST_BYTES,
+    ModelConfig,
+    load_model_config,
+    minimax_m3,
+)
 from m3probe.readers.small_file import read_small
 from m3probe.recipe.quantization import Quantization, of_config, of_name
 from m3probe.schema.setup import ModelFacts
@@ -70,7 +78,7 @@ def _from_file(file: Path, model: str, quantization: str | None, *, asked: bool)
     try:
         config = load_model_config(file)
     except M3ProbeError:
-        if not asked or not raw.get("model_type"):
+        if not asked or not _is_foreign(raw):
             raise
         # A model whose shapes cannot be predicted still has rules that ask for no shape.
         why = f"{raw['model_type']}: no shapes can be predicted; only rules that ask for no size are judged"
@@ -79,14 +87,24 @@ def _from_file(file: Path, model: str, quantization: str | None, *, asked: bool)
     return _known(config, model, weights, raw, tuple(said))
 
 
+def _is_foreign(raw: Mapping[str, Any]) -> bool:
+    """Whether it names a kind of model whose shapes nobody here can predict: no damage, then."""
+    kinds = {str(section.get("model_type") or "") for section in (raw, _text(raw))} - {""}
+    return bool(kinds) and not kinds & (M3_TYPES | DENSE_TYPES)
+
+
 def _raw(file: Path) -> Mapping[str, Any]:
     try:
         found = json.loads(read_small(file, MOST_BYTES).decode("utf-8-sig"))
-    except (ValueError, RecursionError):
-        found = None
+    except (ValueError, RecursionError) as error:
+        raise _no_config(f"not a JSON document ({error})", file) from error
     if not isinstance(found, dict):
-        raise UnreadableInput("no JSON object", where=str(file), next_move="Give the checkpoint's own config.json")
+        raise _no_config("no JSON object", file)
     return found
+
+
+def _no_config(what: str, file: Path) -> UnreadableInput:
+    return UnreadableInput(what, where=str(file), next_move="Give the checkpoint's own config.json")
 
 
 def _generic(model: str, raw: Mapping[str, Any], weights: Quantization) -> ModelFacts:
