@@ -21,9 +21,8 @@ _COPY, _INSERT, _ATTEND, _OTHER = 0, 1, 2, 3
 _ATTENDS = [FAMILIES.index(f) for f in (Family.ATTENTION, Family.SPARSE_ATTENTION)]
 _ENDS = [FAMILIES.index(f) for f in (Family.GEMM, Family.MOE_GEMM)]
 _COPY_KERNEL = FAMILIES.index(Family.COPY)
-_HELPER = re.compile(
-    r"prepare_varlen|scheduler|metadata", re.IGNORECASE
-)  # attention's own bookkeeping attends to nothing
+# attention's own bookkeeping attends to nothing
+_HELPER = re.compile(r"prepare_varlen|scheduler|metadata", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -402,7 +402,8 @@ def test_a_parallel_size_that_is_not_told_is_asked_for(tmp_path: Path) -> None:
 
 def test_more_requests_than_the_engine_takes_wait_and_that_is_told() -> None:
     found = [w.text for w in judged("0.33.0", "--max-num-seqs 64", concurrency=171).warnings if w.kind == "capacity"]
-    assert found == ["171 requests > max_num_seqs 64: the others wait, and decode is judged at 64"]
+    assert len(found) == 1
+    assert found[0].startswith("171 requests > 64, the most of one decode step")
 
 
 def test_several_concurrencies_are_judged_in_one_call() -> None:

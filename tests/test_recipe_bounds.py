@@ -265,3 +265,13 @@ def test_an_engine_that_does_not_start_is_said_above_paths_that_would_be_eligibl
     text = " ".join(done.stdout.split())
     assert "as they would be if the engine started" in text
     assert json.loads(run("recipe", "--json", "--vllm", "0.33.0", "--", *SERVE, "--block-size", "64").stdout)["stops"]
+
+
+def test_words_that_may_be_any_flag_leave_every_required_path_unproven(tmp_path: Path) -> None:
+    file = tmp_path / "serve.sh"
+    file.write_text(f"vllm serve {MXFP8} -tp 4 --block-size 128 --max-num-batched-tokens 32768 $EXTRA\n")
+    done = run("recipe", "--vllm", "0.33.0", "--require", "custom_all_reduce:decode", file)
+    assert done.returncode == 1
+    assert "unproven:" in done.stdout
+    file.write_text(f"vllm serve {MXFP8} -tp 4 --block-size 128 --max-num-batched-tokens 32768\n")
+    assert run("recipe", "--vllm", "0.33.0", "--require", "custom_all_reduce:decode", file).returncode == 0

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from m3probe.schema.paths import Asked, FastPath, Need, When
 from m3probe.schema.setup import Held, Met, Point, Setup, State, Watched
 
+_NAMED = 6
+
 
 @dataclass(frozen=True, slots=True)
 class Judged:
@@ -45,7 +47,8 @@ def state_at(path: FastPath, setup: Setup, point: Point) -> PathState:
     found = _other_model(path, watched) or _settled(path, watched, point)
     if not seen:
         return found
-    told = f"{', '.join(sorted(seen))} hangs on a condition or an unknown value of the input"
+    more = f" and {len(seen) - _NAMED} more" if len(seen) > _NAMED else ""
+    told = f"{', '.join(sorted(seen)[:_NAMED])}{more} hangs on a condition or an unknown value of the input"
     return PathState(State.UNPROVEN, f"{found.asked}; {told}" if found.asked else told, found.judged)
 
 

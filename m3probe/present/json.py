@@ -63,8 +63,8 @@ def inspect_json(kind: str, outcome: str, facts: Mapping[str, Any], warnings: Se
 
 def recipe_json(report: RecipeReport) -> str:
     """What a configuration allows (docs/recipe.schema.json); ``required`` as rows of what, held and why."""
-    document = {field.name: getattr(report, field.name) for field in fields(report)}
-    document = {"schema_version": document.pop("schema_version"), **document}
+    names = sorted((field.name for field in fields(report)), key=lambda name: name != "schema_version")
+    document: dict[str, Any] = {name: getattr(report, name) for name in names}
     document["required"] = [{"path": what, "holds": held, "why": why} for what, held, why in report.required]
     return _written(document)
 

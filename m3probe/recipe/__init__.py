@@ -6,23 +6,25 @@ path, ``all_reduce``, ``sizes`` and ``warnings`` add what follows from it, and `
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from m3probe.model.recipe_report import BuildLine, PathLine, RecipeReport, SetupLine, Warned
+from m3probe.model.recipe_report import PathLine, RecipeReport, Warned
 from m3probe.recipe.all_reduce import ranges
 from m3probe.recipe.asked import Given
 from m3probe.recipe.env_values import refused
 from m3probe.recipe.judge import judged, stops
+from m3probe.recipe.lines import build_line, setup_line
 from m3probe.recipe.model_facts import Known, known_model
-from m3probe.recipe.points import Limits, limits, over_budget, workload
+from m3probe.recipe.points import limits, over_budget, workload
+from m3probe.recipe.regime import crowded, slower
 from m3probe.recipe.required import required
 from m3probe.recipe.setup_of import Made, make
 from m3probe.recipe.sizes import illegal, memory, shapes, unfit
 from m3probe.recipe.tuned import Tables, with_tuned
 from m3probe.recipe.warnings import warned
-from m3probe.schema.setup import Build, RuleStatus, State
+from m3probe.schema.setup import Build
 from m3probe.vllm_source import bundled_versions
 
 
@@ -86,8 +88,8 @@ def recipe(ask: Ask) -> RecipeReport:
     held = memory(known.config, made.setup, made.gpu.hbm_bytes.value, by_id)
     stopped = (*stopped, *unfit(made.setup, held))
     return RecipeReport(
-        build=_build_line(ask),
-        setup=_setup_line(made),
+        build=build_line(ask.build, ask.named, ask.tree),
+        setup=setup_line(made),
         points=points,
         stops=stopped,
         paths=lines,
@@ -96,13 +98,13 @@ def recipe(ask: Ask) -> RecipeReport:
         memory=held,
         warnings=(
             *warned(made.setup, ask.given.origins),
-            *_crowded(ask, most, held.tokens_at_most if held else None),
-            *_slower(ask, by_id),
+            *crowded(ask.concurrency, (ask.isl or 0) + (ask.osl or 0), most, held.tokens_at_most if held else None),
+            *slower(ask.concurrency, ask.isl, by_id["aiter_sparse_pa"]),
             *(Warned("note", note) for note in ask.given.notes),
         ),
         assumed=(*made.assumed, *most.assumed, *_guessed(ask), *_without_rules(ask)),
         untold=(*ask.given.untold, *_uncertain(ask.given)),
-        required=required(ask.require, by_id, stopped),
+        required=required(ask.require, by_id, stopped, _any_flag(ask.given)),
     )
 
 
@@ -110,70 +112,27 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _build_line(ask: Ask) -> BuildLine:
-    rules = ask.build.rules
-    counts: dict[str, int] = {}
-    for rule in rules.values():
-        counts[str(rule.status)] = counts.get(str(rule.status), 0) + 1
-    lost = sorted(n for n, rule in rules.items() if not rule.known)
-    read = any(rule.status is RuleStatus.CONFIRMED for rule in rules.values())
-    source = "source tree" if read or ask.tree else "bundled table" if rules else "none"
-    return BuildLine(ask.build.version, source, ask.named, str(ask.tree or ""), counts, tuple(lost))
-
-
-def _setup_line(made: Made) -> SetupLine:
-    it = made.setup
-    return SetupLine(
-        model=it.model.name,
-        is_minimax_m3=it.model.is_minimax_m3,
-        linear_quant=it.model.linear_quant,
-        moe_quant=it.model.moe_quant,
-        gpu=made.gpu.name,
-        gfx=it.gfx,
-        units=it.units,
-        tp=it.tp,
-        pp=it.pp,
-        dp=it.dp,
-        ep=it.ep,
-        nodes=it.nodes,
-        spec_tokens=it.spec_tokens,
-    )
-
-
-def _crowded(ask: Ask, most: Limits, tokens: int | None) -> Iterator[Warned]:
-    """A workload whose requests cannot all run, or hold their KV, at once: some of them wait."""
-    each, largest = (ask.isl or 0) + (ask.osl or 0), max(ask.concurrency, default=0)
-    if largest > most.requests:
-        said = f"{largest:,} requests > max_num_seqs {most.requests:,}"
-        yield Warned("capacity", f"{said}: the others wait, and decode is judged at {most.requests:,}")
-    if tokens is not None and each and largest * each > tokens:
-        said = f"{largest:,} requests of {each:,} tokens are {largest * each:,} tokens"
-        yield Warned("capacity", f"{said}, and at most {tokens:,} fit: requests wait or are preempted")
-
-
-SPARSE_PA_FROM = (8192, 64)
-"""Prompt tokens and requests from which AITER's sparse attention was faster: InferenceX PR 2187 gates it there."""
-
-
-def _slower(ask: Ask, paths: Mapping[str, PathLine]) -> tuple[Warned, ...]:
-    """An eligible path outside of the range in which it was measured to pay."""
-    isl, requests = SPARSE_PA_FROM
-    least = min(ask.concurrency, default=requests)
-    below = (ask.isl is not None and ask.isl < isl) or least < requests
-    if paths["aiter_sparse_pa"].state != State.ELIGIBLE or not below:
-        return ()
-    has = [f"{ask.isl:,} tokens"] * (ask.isl is not None) + [f"{least:,} requests"] * bool(ask.concurrency)
-    said = (
-        f"aiter_sparse_pa was measured slower below {isl:,} prompt tokens or {requests} requests (InferenceX PR 2187)"
-    )
-    return (Warned("regime", f"{said}: this workload has {' and '.join(has)}"),)
+MOST_OPEN = 20
+ANY_FLAG = (
+    "may add flags that are not known",
+    "is a flag that is not known",
+    "--config is not known",
+    "its flags are not known",
+)
+"""Words of ``Given.untold`` for what may be any flag at all (m3probe/recipe/serve.py)."""
 
 
 def _uncertain(given: Given) -> tuple[str, ...]:
     """What only some condition of the input decides; the paths that hang on it are unproven."""
     told = " ".join(given.untold)
     left = [name for name in given.uncertain if name not in told]
-    return tuple(f"{name} hangs on a condition of the input: --env-file can settle it" for name in left)
+    lines = [f"{name} hangs on a condition of the input: --env-file can settle it" for name in left[:MOST_OPEN]]
+    return (*lines, *([f"and {len(left) - MOST_OPEN:,} more settings"] if len(left) > MOST_OPEN else []))
+
+
+def _any_flag(given: Given) -> str:
+    """The sentence that says that the command may hold flags which nobody here knows; empty where none may be."""
+    return next((text for text in given.untold if any(words in text for words in ANY_FLAG)), "")
 
 
 def _guessed(ask: Ask) -> tuple[str, ...]:

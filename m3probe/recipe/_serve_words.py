@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from m3probe.errors import UsageError
-from m3probe.recipe.asked import Word
+from m3probe.recipe.asked import Word, cut
 from m3probe.recipe.flags import Flags
 from m3probe.recipe.text import existing_text
 from m3probe.recipe.values import MOST_KEYS
@@ -17,6 +17,8 @@ from m3probe.recipe.yamltext import load_like_vllm, plain
 _MODEL = re.compile(r"--model(=.+)?", re.DOTALL)
 _SERVED = re.compile(r"--served[-_]model[-_]name(=.+)?", re.DOTALL)
 _NAME = re.compile(r"(?<=--)[^.]*")
+NAMED = re.compile(r"--?\w[\w.+-]*")
+"""A flag's name that is written out, in a word that is not known as a whole."""
 
 
 def model_first(line: list[Word]) -> list[Word]:
@@ -82,7 +84,7 @@ def _config_words(file: Word, known: Flags, ground: Ground, untold: list[str]) -
         raise UsageError(f"--config takes a .yaml or .yml file, got {file.text[:80]!r}", where=file.where)
     text = existing_text(ground.file(file.text))
     if text is None:
-        untold.append(f"the config file {file.text} is not at hand: its flags are not known ({file.where})")
+        untold.append(f"the config file {cut(file.text)} is not at hand: its flags are not known ({file.where})")
         return None
     said = load_like_vllm(text, file.text)
     if not isinstance(said, Mapping):
@@ -118,19 +120,21 @@ def normal(line: list[Word]) -> list[Word]:
                 _with(word, _NAME.sub(lambda found: found.group().replace("_", "-"), name, count=1) + equals + value)
             )
         elif text.startswith("-O"):
-            done += _level(word, line[at + 1].text if at + 1 < len(line) else "")
+            done += _level(word, line[at + 1] if at + 1 < len(line) else None)
         else:
             done.append(word)
     return done
 
 
-def _level(word: Word, follows: str) -> list[Word]:
+def _level(word: Word, follows: Word | None) -> list[Word]:
     """``-O3``, ``-O=3`` and ``-O 3`` are ``--optimization-level 3``; nothing else is (no release reads -O as JSON)."""
     rest = word.text[2:].removeprefix("=")
-    if not rest and follows in {"0", "1", "2", "3"}:
+    if not rest and follows is not None and (follows.text in {"0", "1", "2", "3"} or not follows.known):
         return [_with(word, "--optimization-level")]
     if rest in {"0", "1", "2", "3"}:
         return [_with(word, "--optimization-level"), _with(word, rest)]
+    if not word.known:
+        return [_with(word, f"--optimization-level={rest}")]
     raise UsageError(
         f"-O takes a level from 0 to 3, got {word.text[:80]!r}",
         where=word.where,
@@ -147,15 +151,14 @@ def parts_of_dotted(word: Word) -> tuple[str, list[str], bool, Word | None] | No
 
     vLLM takes any word that begins with a dash and holds a dot for one, ``-1.5`` too.
     """
-    text = word.text
-    name, equals, value = text.partition("=")
-    if not name.startswith("-") or "." not in name or not (word.known or equals):
+    name, equals, value = word.text.partition("=")
+    if not name.startswith("-") or "." not in name or (not word.known and not NAMED.fullmatch(name)):
         return None
     if re.fullmatch(r"-\d*\.\d+", name):
         raise UsageError(
-            f"vLLM takes {name} for a dotted key",
+            f"vLLM takes {cut(name)} for a dotted key",
             where=word.where,
-            next_move=f"Write it behind its flag: --flag={name}",
+            next_move=f"Write it behind its flag: --flag={cut(name)}",
         )
     appends = name.endswith("+")
     flag, *keys = name.removesuffix("+").split(".")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+MOST_TOLD = 100  # sentences of one kind: a reader stops long before
+LONGEST_SENTENCE = 2_000
+_MORE = re.compile(r"and ([0-9,]{1,20}) more of this kind")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,8 @@ class Given:
         untold: what could not be resolved, each a sentence with its place.
         unknown_flags: flags that ``known`` does not hold, each with the nearest name.
         uncertain: variables and flags that a condition or an unknown value may change; what ``env`` and ``flags``
-            say of them holds only where no condition of the input does.
+            say of them holds only where no condition of the input does. A flag that is written out with a value that
+            is not known stands here by its ``--flag-name``, one known key of several by that of the whole flag.
         notes: what vLLM does with this command that its author may not expect, each a sentence.
     """
 
@@ -59,7 +65,8 @@ class Given:
 
 def merged(first: Given, then: Given) -> Given:
     """Both, ``then`` winning: its words are the command's where it has any, and it settles what it sets."""
-    settled = {name for name in (*then.env, *then.flags) if name not in then.uncertain}
+    open_ = set(then.uncertain)
+    settled = {name for name in (*then.env, *then.flags) if name not in open_}
     unsure = (*(name for name in first.uncertain if name not in settled), *then.uncertain)
     return Given(
         argv=then.argv or first.argv,
@@ -67,17 +74,33 @@ def merged(first: Given, then: Given) -> Given:
         model=then.model or first.model,
         flags={**first.flags, **then.flags},
         origins={**first.origins, **then.origins},
-        untold=_once(*first.untold, *then.untold),
-        unknown_flags=_once(*first.unknown_flags, *then.unknown_flags),
-        uncertain=_once(*unsure),
-        notes=_once(*first.notes, *then.notes),
+        untold=sentences(first.untold, then.untold),
+        unknown_flags=tuple(dict.fromkeys((*first.unknown_flags, *then.unknown_flags))),
+        uncertain=tuple(dict.fromkeys(unsure)),
+        notes=sentences(first.notes, then.notes),
     )
 
 
-def told(given: Given, *sentences: str) -> Given:
+def told(given: Given, *said: str) -> Given:
     """The same with more that could not be resolved."""
-    return replace(given, untold=_once(*given.untold, *sentences)) if sentences else given
+    return replace(given, untold=sentences(given.untold, said)) if said else given
 
 
-def _once(*items: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(items))
+def sentences(*groups: Iterable[str]) -> tuple[str, ...]:
+    """Each once, at most ``MOST_TOLD`` and then how many more, none longer than ``LONGEST_SENTENCE``."""
+    kept: dict[str, None] = {}
+    more = 0
+    for said in (said for group in groups for said in group):
+        counted = _MORE.fullmatch(said)
+        if counted:
+            more += int(counted.group(1).replace(",", ""))
+        elif len(kept) < MOST_TOLD:
+            kept[cut(said, LONGEST_SENTENCE)] = None
+        else:
+            more += cut(said, LONGEST_SENTENCE) not in kept
+    return (*kept, f"and {more:,} more of this kind") if more else tuple(kept)
+
+
+def cut(text: str, most: int = 80) -> str:
+    """The text, or its first ``most`` characters."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from m3probe.errors import UsageError
-from m3probe.recipe.asked import Given, Word, merged, told
+from m3probe.recipe.asked import Given, Word, cut, merged, sentences, told
 from m3probe.recipe.docker import inner_words, is_container_tool, run_in_container
 from m3probe.recipe.flags import Flags
 from m3probe.recipe.serve import read_serve
-from m3probe.recipe.wording import Ground
+from m3probe.recipe.wording import DEEPEST, Ground, doorway
 
 ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ash", "ksh"})
@@ -23,6 +23,7 @@ SPEAKS = frozenset(
 )
 """Programs that only name the command."""
 _PYTHON = re.compile(r"python(\d(\.\d+)?)?")
+_PASSES = frozenset({"exec", "nohup", "sudo", "time", "command"})
 _VALUED = {"-u", "--unset", "-C", "--chdir"}
 
 
@@ -43,7 +44,7 @@ class Launch:
             return
         self.env.pop(name, None)
         self.uncertain.append(name)
-        self.untold.append(f"{name} is not known: {value.why}")
+        self.untold.append(f"{cut(name)} is not known: {value.why}")
 
     def assign(self, word: Word) -> None:
         """Set a variable from ``NAME=value``."""
@@ -55,7 +56,7 @@ class Launch:
         return Given(
             env=dict(self.env),
             origins=dict(self.origins),
-            untold=tuple(self.untold),
+            untold=sentences(self.untold),
             uncertain=tuple(dict.fromkeys(self.uncertain)),
         )
 
@@ -65,7 +66,7 @@ def name_of(word: Word) -> str:
     return word.text.rsplit("/", 1)[-1]
 
 
-def names_server(words: Sequence[str]) -> bool:
+def names_server(words: Sequence[str], depth: int = 0) -> bool:
     """Whether these words look like a command that starts the server (or a shell or container with one in it)."""
     names = [text.rsplit("/", 1)[-1] for text in words]
     if not names or names[0] in SPEAKS:
@@ -76,15 +77,15 @@ def names_server(words: Sequence[str]) -> bool:
     if inner and any(re.search(r"\bvllm\s+serve\b|" + re.escape(API_SERVER), text) for text in words):
         return True
     at = next((number for number, name in enumerate(names) if is_container_tool([name])), None)
-    return at is not None and _container_serves(words[at:])
+    return at is not None and depth < DEEPEST and _container_serves(words[at:], depth)
 
 
-def _container_serves(words: Sequence[str]) -> bool:
+def _container_serves(words: Sequence[str], depth: int) -> bool:
     try:
         inner = inner_words([Word(text, "") for text in words])
     except UsageError:
         return False
-    return len(inner) < len(words) and names_server([word.text for word in inner])
+    return len(inner) < len(words) and names_server([word.text for word in inner], depth + 1)
 
 
 def from_words(words: Sequence[Word], known: Flags, ground: Ground, env: Given | None = None) -> Given:
@@ -114,11 +115,12 @@ def from_words(words: Sequence[Word], known: Flags, ground: Ground, env: Given |
         elif is_container_tool([name]):
             return _container(words[at:], known, ground, launch)
         else:
-            served = _server_at(words, at)
-            if served:
+            if served := _server_at(words, at):
                 given = read_serve(words[served[0] :], known, ground, module=served[1])
                 return merged(launch.given(), given)
-            at, direct = at + 1, direct and name in ("exec", "nohup", "sudo", "time", "command")
+            if not word.known:
+                launch.untold.append(f"{cut(word.text)} stands before the command and is not known: {word.why}")
+            at, direct = at + 1, direct and name in _PASSES
     where = words[0].where if words else ""
     raise UsageError("no vllm serve command in it", where=where, next_move="Give vllm serve MODEL ...")
 
@@ -144,6 +146,8 @@ def _past_env(words: Sequence[Word], at: int, launch: Launch) -> int:
             launch.env.pop(text.partition("=")[2], None)
         elif ASSIGNED.match(text):
             launch.assign(words[at])
+        elif not words[at].known and at + 1 < len(words):
+            launch.untold.append(f"{cut(text)} may set variables that are not known: {words[at].why}")
         elif not text.startswith("-"):
             return at
         at += 1
@@ -215,4 +219,5 @@ def read_command(
         UnreadableInput: a file that it names exists and cannot be read.
     """
     start = Given(env=dict(env or {}), origins=dict.fromkeys(env or {}, "environment"))
-    return from_words([Word(text, where) for text in words], known, Ground(), start)
+    with doorway(where, "Give vllm serve MODEL ..."):
+        return from_words([Word(text, where) for text in words], known, Ground(), start)

@@ -5,21 +5,21 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from m3probe.errors import UnreadableInput, UsageError
-from m3probe.recipe.asked import Given, Word
+from m3probe.recipe.asked import Given, Word, cut, sentences
 from m3probe.recipe.command import from_words, names_server
 from m3probe.recipe.docker import served_by
-from m3probe.recipe.environment import dotenv_lines
+from m3probe.recipe.environment import MOST_GROWN, MOST_VARIABLES, dotenv_lines
 from m3probe.recipe.expand import LONGEST
 from m3probe.recipe.flags import Flags
 from m3probe.recipe.text import existing_text
-from m3probe.recipe.wording import Ground
+from m3probe.recipe.wording import Ground, listed, numbered
 from m3probe.recipe.yamltext import load_written, plain
 
-_COMPOSE = re.compile(r"\$(?:(\$)|\{([A-Za-z_]\w*)(?:(:?[-?+])([^}]*))?\}|([A-Za-z_]\w*))")
+_COMPOSE = re.compile(r"\$(?:(\$)|\{([A-Za-z_]\w*)(?:(:?[-?+])([^{}$]*))?\}|([A-Za-z_]\w*))")
 _KUBERNETES = re.compile(r"\$(\$)?\(([A-Za-z_][\w.-]*)\)")
 
 
@@ -39,20 +39,34 @@ class _Collected:
     env: dict[str, str] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
     untold: list[str] = field(default_factory=list)
-    unsure: list[str] = field(default_factory=list)
+    unsure: dict[str, None] = field(default_factory=dict)
+    assumed: dict[str, str] = field(default_factory=dict)
+    grown: int = 0
 
     def put(self, name: str, word: Word) -> None:
         self.origins[name] = word.where
+        self.env.pop(name, None)
+        self.unsure.pop(name, None)
+        self.bounded(len(word.text), word.where)
         if word.known:
             self.env[name] = word.text
             return
-        self.env.pop(name, None)
-        self.unsure.append(name)
-        self.untold.append(f"{name} is not known: {word.why}")
+        self.unsure[name] = None
+        self.untold.append(f"{cut(name)} is not known: {word.why}")
+
+    def bounded(self, more: int, where: str) -> None:
+        """Count characters of values; 400 kB of ``$(A)y`` were 730 MB."""
+        self.grown += more
+        if self.grown > MOST_GROWN or len(self.origins) > MOST_VARIABLES:
+            said = f"values grow beyond {MOST_GROWN // 1024**2} MiB, or more than {MOST_VARIABLES:,} variables"
+            raise UsageError(said, where=where, next_move="Give the vllm command after --")
 
     def given(self) -> Given:
         return Given(
-            env=self.env, origins=self.origins, untold=tuple(self.untold), uncertain=tuple(dict.fromkeys(self.unsure))
+            env=self.env,
+            origins=self.origins,
+            untold=sentences(self.untold, self.assumed.values()),
+            uncertain=tuple(self.unsure),
         )
 
 
@@ -61,7 +75,9 @@ def yaml_given(text: str, known: Flags, where: str, ground: Ground) -> Given:
     documents = [plain(document, where) for document in load_written(text, where)]
     services = list(_services(documents, where, ground))
     if not services:
-        raise UsageError("no services and no containers in it", where=where)
+        raise UsageError(
+            "no services and no containers in it", where=where, next_move="Give vllm serve MODEL ... after --"
+        )
     chosen = _chosen(services, where, ground.choice)
     return from_words(chosen.words, known, ground.deeper(), chosen.env)
 
@@ -106,17 +122,18 @@ def _chosen(services: list[_Service], where: str, choice: str | None) -> _Servic
     serving = [service for service in services if names_server([word.text for word in service.words])]
     if choice is not None:
         by_name = [service for service in services if choice in (service.name, service.also)]
-        if choice.isdecimal() and not by_name and 0 < int(choice[:9]) <= len(serving):
-            by_name = [serving[int(choice[:9]) - 1]]
+        number = numbered(choice, len(serving))
+        by_name = [serving[number]] if number is not None and not by_name else by_name
         if len(by_name) == 1:
             return by_name[0]
     elif len(serving) == 1:
         return serving[0]
-    shown = ", ".join(service.name for service in (serving or services)[:20])
+    shown = listed([service.name for service in serving or services])
     if choice is None and not serving:
-        raise UsageError(f"no vllm serve command in its services: {shown}", where=where)
+        said = f"no vllm serve command in its services: {shown}"
+        raise UsageError(said, where=where, next_move="Give vllm serve MODEL ... after --")
     what = (
-        f"{len(serving)} services start vllm: {shown}" if choice is None else f"no one service {choice[:60]!r}: {shown}"
+        f"{len(serving)} services start vllm: {shown}" if choice is None else f"no one service {cut(choice)!r}: {shown}"
     )
     raise UsageError(what, where=where, next_move="Choose one by its name or number with --service")
 
@@ -140,13 +157,19 @@ def _env_files(section: Any, where: str, ground: Ground, held: _Collected) -> No
         name = _as_text(item.get("path", "") if isinstance(item, Mapping) else item)
         text = existing_text(ground.file(name)) if name else None
         if text is None:
-            held.untold.append(f"the variables of {name or 'an env_file'} are not known: it is not at hand ({where})")
+            held.untold.append(
+                f"the variables of {cut(name) or 'an env_file'} are not known: it is not at hand ({where})"
+            )
             continue
         found = dotenv_lines(text, name)
+        for variable in (*found.env, *found.uncertain):
+            held.env.pop(variable, None)
+            held.unsure.pop(variable, None)
         held.env |= found.env
         held.origins |= found.origins
         held.untold += found.untold
-        held.unsure += found.uncertain
+        held.unsure |= dict.fromkeys(found.uncertain)
+        held.bounded(sum(map(len, found.env.values())), name)
 
 
 def _compose_environment(section: Any, where: str, held: _Collected) -> None:
@@ -175,15 +198,22 @@ def _compose_words(section: Any, where: str, held: _Collected) -> list[Word]:
         return []
     at = _place(section, where)
     if len(_as_text(section)) > LONGEST:
-        raise UsageError(f"a command of more than {LONGEST:,} characters", where=at)
+        said = f"a command of more than {LONGEST:,} characters"
+        raise UsageError(said, where=at, next_move="Write it as a list, or give it after --")
     try:
-        return [_compose_word(text, at, held) for text in shlex.split(_as_text(section))]
+        words = [_compose_word(text, at, held) for text in shlex.split(_as_text(section))]
     except ValueError as error:
-        raise UsageError(f"the command cannot be split: {str(error)[:80]}", where=at) from error
+        said = f"the command cannot be split: {str(error)[:80]}"
+        raise UsageError(said, where=at, next_move="Close its quotes") from error
+    # the caller's variables are put in before the text is split
+    return [word if word.known else replace(word, splits=True) for word in words]
 
 
 def _compose_word(text: str, where: str, held: _Collected) -> Word:
     """``${NAME:-default}`` and ``$NAME`` come from the caller's environment; ``$$`` is one dollar."""
+    if len(text) > LONGEST:
+        said = f"a value of more than {LONGEST:,} characters"
+        raise UsageError(said, where=where, next_move="Give the vllm command after --")
     missing: list[str] = []
 
     def value(found: re.Match[str]) -> str:
@@ -191,14 +221,17 @@ def _compose_word(text: str, where: str, held: _Collected) -> Word:
         if dollar:
             return "$"
         if operator and operator[-1] == "-":
-            sentence = f"{name} is not set in it: its default {rest[:80]!r} is taken ({where})"
-            held.untold += [sentence] if sentence not in held.untold else []
+            sentence = f"{cut(name)} is not set in it: its default {rest[:80]!r} is taken ({where})"
+            held.assumed.setdefault(sentence, sentence)
             return str(rest)
         missing.append(name or bare)
         return str(found.group())
 
     done = _COMPOSE.sub(value, text)
-    why = f"${missing[0]} comes from the caller's environment ({where})" if missing else ""
+    why = f"${cut(missing[0])} comes from the caller's environment ({where})" if missing else ""
+    if "${" in _COMPOSE.sub("", text):
+        missing.append("")
+        why = f"a ${{}} in it is not worked out ({where})"
     return Word(done, where, known=not missing, why=why)
 
 
@@ -256,7 +289,7 @@ def _env_from(source: Any, where: str, maps: Mapping[str, Mapping[str, Any]], he
     reference = source.get("configMapRef") if isinstance(source, Mapping) else None
     name = _as_text(reference.get("name", "")) if isinstance(reference, Mapping) else ""
     if name not in maps:
-        held.untold.append(f"the variables of envFrom {name or 'a secret'} are not known ({where})")
+        held.untold.append(f"the variables of envFrom {cut(name) or 'a secret'} are not known ({where})")
         return
     for key, value in maps[name].items():
         held.put(str(key), Word(_as_text(value), _place(value, where)))
@@ -303,7 +336,7 @@ def _kubernetes_word(text: str, where: str, held: _Collected) -> Word:
         return said
 
     done = _KUBERNETES.sub(value, text)
-    return Word(done, where, known=not unsure, why=f"$({unsure[0]}) is not known ({where})" if unsure else "")
+    return Word(done, where, known=not unsure, why=f"$({cut(unsure[0])}) is not known ({where})" if unsure else "")
 
 
 def _list(section: Any) -> list[Any]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from m3probe.errors import UsageError
-from m3probe.recipe.asked import Word
+from m3probe.recipe.asked import Word, cut
 from m3probe.recipe.environment import docker_lines
 from m3probe.recipe.text import existing_text
 from m3probe.recipe.wording import Ground
@@ -40,6 +40,7 @@ class _Options:
     env: list[Word] = field(default_factory=list)
     files: list[Word] = field(default_factory=list)
     entrypoint: Word | None = None
+    image: Word | None = None
 
 
 def is_container_tool(names: Sequence[str]) -> bool:
@@ -59,6 +60,9 @@ def run_in_container(words: Sequence[Word], outer: Mapping[str, str], ground: Gr
     """
     options, inner = _inner(words)
     inside = Inside(words=inner)
+    if options.image is not None and not options.image.known and options.image.splits:
+        said = f"{cut(options.image.text)} stands where the image does and may hand in variables"
+        inside.untold.append(f"{said}: {options.image.why}")
     _env_files(options, inside, ground)
     for word in options.env:
         _variable(word, outer, inside)
@@ -77,7 +81,10 @@ def _inner(words: Sequence[Word]) -> tuple[_Options, list[Word]]:
     options = _Options()
     at = _past_options(words, verb + 1, options)
     if at >= len(words):
-        raise UsageError("docker names no image", where=words[0].where)
+        raise UsageError(
+            "docker names no image", where=words[0].where, next_move="Give docker run IMAGE vllm serve ..."
+        )
+    options.image = words[at]
     rest = list(words[at + 1 :])
     return options, rest if words[verb].text == "exec" else _entered(words[at], rest, options.entrypoint)
 
@@ -99,7 +106,7 @@ def _past_options(words: Sequence[Word], at: int, options: _Options) -> int:
             continue
         value = replace(word, text=inline) if equals else words[at + 1] if at + 1 < len(words) else None
         if value is None:
-            raise UsageError(f"{word.text[:80]} has no value", where=word.where)
+            raise UsageError(f"{cut(word.text)} has no value", where=word.where, next_move="Give it one")
         _take(name, value, options)
         at += 1 if equals else 2
     return at
@@ -127,7 +134,7 @@ def _env_files(options: _Options, inside: Inside, ground: Ground) -> None:
     for file in options.files:
         text = existing_text(ground.file(file.text)) if file.known else None
         if text is None:
-            why = file.why or f"{file.text} is not at hand"
+            why = file.why or f"{cut(file.text)} is not at hand"
             inside.untold.append(f"the variables of --env-file are not known: {why} ({file.where})")
             continue
         found = docker_lines(text, file.text)
@@ -140,15 +147,18 @@ def _env_files(options: _Options, inside: Inside, ground: Ground) -> None:
 def _variable(word: Word, outer: Mapping[str, str], inside: Inside) -> None:
     name, equals, value = word.text.partition("=")
     inside.origins[name] = word.where
-    if equals and word.known:
+    if not equals and not word.known:
+        inside.untold.append(f"a variable is handed in whose name is not known: {word.why}")
+        inside.origins.pop(name)
+    elif equals and word.known:
         inside.env[name] = value
     elif not equals and name in outer:
         inside.env[name] = outer[name]
     else:
         inside.env.pop(name, None)
         inside.uncertain.append(name)
-        why = word.why or "it is handed in from the caller's environment"
-        inside.untold.append(f"{name} is not known: {why} ({word.where})")
+        why = word.why or f"it is handed in from the caller's environment ({word.where})"
+        inside.untold.append(f"{cut(name)} is not known: {why}")
 
 
 def _entered(image: Word, rest: list[Word], entrypoint: Word | None) -> list[Word]:

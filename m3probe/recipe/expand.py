@@ -8,12 +8,16 @@ from dataclasses import dataclass, field
 
 from m3probe.errors import UsageError
 from m3probe.recipe.asked import Word
-from m3probe.recipe.lexer import Part, PartKind, Token, lex_quoted
+from m3probe.recipe.lexer import lex_quoted
+from m3probe.recipe.tokens import Part, PartKind, Token
 
 LONGEST = 64 * 1024  # characters of one word; A=$A$A doubles with every line
 MOST_WORDS = 10_000
+MOST_GROWN = 16 * 1024**2  # characters of all values together; 200 kB of B1=${A}y were 720 MB
+EACH = 32  # what one piece counts beside its characters
 DEEPEST = 8
 _FORM = re.compile(r"([A-Za-z_]\w*)(?:(:?[-=?+])(.*))?", re.DOTALL)
+_SETS = re.compile(r"[A-Za-z_]\w*:?=")
 _ARRAY = re.compile(r"([A-Za-z_]\w*)\[[@*]\](?::?\+.*)?", re.DOTALL)
 
 
@@ -51,6 +55,25 @@ class Scope:
     """``set -a``: whatever is set is exported."""
     assumed: dict[str, str] = field(default_factory=dict)
     """Variable -> the sentence about its default."""
+    exports: dict[str, str] = field(default_factory=dict)
+    """Names that are exported before they are set -> the place of a condition, if any."""
+    maybe: str = ""
+    """The condition that the command stands under which is followed now."""
+    grown: int = 0
+
+    def spend(self, characters: int, line: int) -> None:
+        """Count what values grow to.
+
+        Raises:
+            UsageError: beyond ``MOST_GROWN``.
+        """
+        self.grown += characters
+        if self.grown > MOST_GROWN:
+            raise UsageError(
+                f"its values grow beyond {MOST_GROWN // 1024**2} MiB",
+                where=self.place(line),
+                next_move="Give the vllm command after --",
+            )
 
     def place(self, line: int) -> str:
         """``file:line``."""
@@ -59,6 +82,8 @@ class Scope:
 
 @dataclass(slots=True)
 class _Field:
+    scope: Scope
+    line: int
     text: list[str] = field(default_factory=list)
     size: int = 0
     known: bool = True
@@ -69,11 +94,12 @@ class _Field:
 
     def add(self, text: str) -> None:
         """More text."""
+        self.scope.spend(len(text) + EACH, self.line)
         self.text.append(text)
         self.size += len(text)
         self.started = True
         if self.size > LONGEST:
-            raise UsageError(f"a word grows beyond {LONGEST:,} characters")
+            raise _too_long(self.scope.place(self.line))
 
     def unsure(self, part: Part, why: str) -> None:
         """A piece that is not known, as it is written."""
@@ -82,9 +108,19 @@ class _Field:
         self.splits = self.splits or not part.quoted or part.text in ("@", "*") or bool(_ARRAY.fullmatch(part.text))
 
 
+def _too_long(where: str) -> UsageError:
+    said = f"a word grows beyond {LONGEST:,} characters"
+    return UsageError(said, where=where, next_move="Give the vllm command after --")
+
+
+def sets_default(part: Part) -> bool:
+    """``${NAME:=default}``."""
+    return part.kind is PartKind.VARIABLE and _SETS.match(part.text) is not None
+
+
 def words_of(token: Token, scope: Scope) -> list[Word]:
     """One token as the words it becomes: none, one, or several."""
-    fields = [_Field()]
+    fields = [_Field(scope, token.line)]
     for part in token.parts:
         if part.kind is PartKind.LITERAL:
             fields[-1].add(part.text)
@@ -93,7 +129,8 @@ def words_of(token: Token, scope: Scope) -> list[Word]:
         else:
             _variable(part, token, scope, fields)
         if len(fields) > MOST_WORDS:
-            raise UsageError(f"more than {MOST_WORDS:,} words", where=scope.place(token.line))
+            said = f"more than {MOST_WORDS:,} words"
+            raise UsageError(said, where=scope.place(token.line), next_move="Give the vllm command after --")
     where = scope.place(token.line)
     return [
         Word("".join(f.text), where, f.known, f.why, f.splits and not f.known, f.maybe) for f in fields if f.started
@@ -121,23 +158,35 @@ def _variable(part: Part, token: Token, scope: Scope, fields: list[_Field]) -> N
     if array:
         held = scope.variables.get(array.group(1))
         if held is not None and held.items is not None:
-            _items(held, fields, quoted=part.quoted)
+            _items(held, fields, quoted=part.quoted, one="[*]" in part.text and part.quoted)
             return
     found = lookup(part, token.line, scope, 0)
     if not found.known:
         fields[-1].unsure(part, found.why)
     elif part.quoted:
         fields[-1].add(found.text)
+    elif "IFS" in scope.variables and not found.text.isalnum():
+        fields[-1].unsure(part, f"IFS is set, and {_written(part)[:60]} is split by it ({scope.place(token.line)})")
+    elif not found.text and found.maybe:
+        fields[-1].unsure(part, f"{_written(part)[:60]} is empty but for a condition ({found.maybe})")
     else:
         _split(found.text, fields)
     fields[-1].maybe = fields[-1].maybe or found.maybe
 
 
-def _items(held: Variable, fields: list[_Field], *, quoted: bool) -> None:
-    """``"${A[@]}"``: every item a word of its own, none where the array is empty; unquoted items split again."""
+def _items(held: Variable, fields: list[_Field], *, quoted: bool, one: bool) -> None:
+    """``"${A[@]}"``: every item a word of its own, none where the array is empty; unquoted items split again.
+
+    Args:
+        one: ``"${A[*]}"``, which is one word.
+    """
+    if one:
+        fields[-1].started = True
     for number, item in enumerate(held.items or []):
-        if number:
-            fields.append(_Field())
+        if number and one:
+            fields[-1].add(" ")
+        elif number:
+            fields.append(_Field(fields[0].scope, fields[0].line))
         if not quoted and item.known:
             _split(item.text, fields)
             fields[-1].maybe = fields[-1].maybe or item.maybe or held.maybe
@@ -151,13 +200,13 @@ def _items(held: Variable, fields: list[_Field], *, quoted: bool) -> None:
 def _split(text: str, fields: list[_Field]) -> None:
     pieces = text.split()
     if text[:1].isspace() and fields[-1].started:
-        fields.append(_Field())
+        fields.append(_Field(fields[0].scope, fields[0].line))
     for number, piece in enumerate(pieces):
         if number:
-            fields.append(_Field())
+            fields.append(_Field(fields[0].scope, fields[0].line))
         fields[-1].add(piece)
     if pieces and text[-1].isspace():
-        fields.append(_Field())
+        fields.append(_Field(fields[0].scope, fields[0].line))
 
 
 def lookup(part: Part, line: int, scope: Scope, depth: int) -> Word:
@@ -209,14 +258,27 @@ def _with_operator(
     if operator[-1] == "+":
         return Word("", where)
     value = _default(rest, line, scope, depth)
-    if operator[-1] == "=" and value.known:
-        scope.variables[name] = Variable(value.text, exported=scope.every or bool(held and held.exported), where=where)
+    if operator[-1] == "=":
+        _set_default(name, held, value, scope)
     return value
+
+
+def _set_default(name: str, held: Variable | None, value: Word, scope: Scope) -> None:
+    goes_out = scope.every or name in scope.exports or bool(held and held.exported)
+    if not scope.maybe:
+        known = value.text if value.known else None
+        scope.variables[name] = Variable(known, value.why, exported=goes_out, where=value.where, maybe=value.maybe)
+        return
+    why = "" if held else f"${name} is set only under a condition ({scope.maybe})"
+    kept = scope.variables.setdefault(name, Variable("" if held else None, why, exported=goes_out, where=value.where))
+    kept.maybe = kept.maybe or scope.maybe
+    kept.others.append(value)
 
 
 def _default(rest: str, line: int, scope: Scope, depth: int) -> Word:
     """The word behind ``:-``; outer quotes of it go."""
     where = scope.place(line)
+    scope.spend(4 * len(rest), line)  # its pieces are made anew each time
     bare = rest[1:-1] if len(rest) > 1 and rest[0] == rest[-1] and rest[0] in "\"'" else rest
     if rest[:1] == "'" and bare != rest:
         return Word(bare, where)
@@ -232,7 +294,7 @@ def _default(rest: str, line: int, scope: Scope, depth: int) -> Word:
             return inner
         out.append(inner.text)
         if sum(map(len, out[-2:])) > LONGEST or len(out) > MOST_WORDS:
-            raise UsageError(f"a word grows beyond {LONGEST:,} characters", where=where)
+            raise _too_long(where)
         out[:] = ["".join(out)]
     return Word("".join(out), where)
 

@@ -7,6 +7,7 @@ Names come from a Build's rules; what their values are was read in ``engine/arg_
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -74,6 +75,11 @@ class Flags:
     complete: bool = True
     pairs: bool = True
     aliases: Mapping[str, str] = field(default_factory=dict)
+    forms: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """Everything argparse would take, in order."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "forms", tuple(sorted(self._forms())))
 
     @classmethod
     def of(cls, build: Build) -> Flags:
@@ -100,10 +106,10 @@ class Flags:
         exact = self._exact(written)
         if exact or not self.complete:
             return exact or Match(())
-        forms = [form for form in self._forms() if form.startswith(written)] if len(written) > 2 else []
+        forms = self._beginning(written) if len(written) > 2 else ()
         if len(forms) == 1:
             return self._exact(forms[0]) or Match(())
-        return Match(tuple(sorted(forms)))
+        return Match(forms)
 
     def kind(self, flag: str) -> Kind:
         """What follows a flag of ``names``."""
@@ -111,9 +117,16 @@ class Flags:
             return Kind.SWITCH
         return next((kind for kind, table in _KINDS if flag in table), Kind.TEXT)
 
+    def _beginning(self, written: str) -> tuple[str, ...]:
+        first = bisect_left(self.forms, written)
+        last = first
+        while last < len(self.forms) and self.forms[last].startswith(written):
+            last += 1
+        return self.forms[first:last]
+
     def nearest(self, written: str) -> str:
-        """The nearest name, or empty."""
-        near = get_close_matches(written, sorted(self._forms()), n=1, cutoff=0.6)
+        """The nearest name, or empty; some milliseconds, so ask for few."""
+        near = get_close_matches(written[:100], self.forms, n=1, cutoff=0.6)
         return near[0] if near else ""
 
     def _exact(self, written: str) -> Match | None:

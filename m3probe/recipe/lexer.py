@@ -8,61 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from itertools import groupby
 
 from m3probe.errors import UsageError
+from m3probe.recipe.tokens import Part, PartKind, Token
 
-
-class PartKind(StrEnum):
-    """What a piece of a word is."""
-
-    LITERAL = "literal"
-    VARIABLE = "variable"
-    """``text`` is what stands in the braces, or the bare name."""
-    OUTPUT = "output"
-    """``$(...)``, backticks, ``$((...))``, ``<(...)``: known to a run alone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One piece of a word."""
-
-    kind: PartKind
-    text: str
-    quoted: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A word, an array assignment (``items`` is not None), or an operator (``parts`` is empty and ``op`` is set)."""
-
-    line: int
-    parts: tuple[Part, ...] = ()
-    op: str = ""
-    items: tuple[Token, ...] | None = None
-
-    @property
-    def bare(self) -> str:
-        """The text of an unquoted literal word; empty for anything else."""
-        if len(self.parts) == 1 and self.parts[0].kind is PartKind.LITERAL and not self.parts[0].quoted:
-            return self.parts[0].text
-        return ""
-
-    @property
-    def literal(self) -> str:
-        """All literal text of the word, quoted or not, variables as ``$``."""
-        return "".join(part.text if part.kind is PartKind.LITERAL else "$" for part in self.parts)
-
-    @property
-    def written(self) -> str:
-        """The word as it would be written again."""
-        marks = {PartKind.LITERAL: "{}", PartKind.VARIABLE: "${{{}}}", PartKind.OUTPUT: "{}"}
-        return "".join(marks[part.kind].format(part.text) for part in self.parts)
-
-
-MOST_TOKENS = 250_000  # a few seconds; 4 MiB of "a;" took 40
+MOST_TOKENS = 100_000  # about two seconds with all that follows; 4 MiB of "a;" took 40
+MOST_PIECES = 200_000  # "$a$a$a" is one word of many pieces, each an object
 
 OPERATORS = (
     "<<<", "<<-", ";;&", "&>>", "&&", "||", ";;", ";&", "|&", "<<", ">>", "<&", ">&", "&>", "<>", ">|",
@@ -70,6 +22,13 @@ OPERATORS = (
 )  # fmt: skip
 _STARTS = frozenset("\n;&|()<>")
 _ARRAY = re.compile(r"[A-Za-z_]\w*\+?=")
+_OPERATOR = re.compile("|".join(re.escape(op) for op in OPERATORS))
+_BLANK = re.compile(r"(?:[ \t]++|\\\n)*+")
+_EMPTY_LINES = re.compile(r"(?:[ \t]*+(?:#[^\n]*+)?+\n)*+")
+_ANSI = re.compile(r"\$'((?:[^'\\]++|\\.)*+)'", re.DOTALL)
+_BACKTICKS = re.compile(r"`(?:[^`\\]++|\\.)*+`", re.DOTALL)
+_QUOTED = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_NEXT_BRACKET = {"(": re.compile(r"""[^()\\'"]++"""), "{": re.compile(r'[^{}\\"]++')}
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@#?$!*-]")
 _REDIRECTED = re.compile(r"[0-9]+(?=[<>])")
 _PLAIN = re.compile(r"""[^\s"'\\$`;&|()<>]+""")
@@ -98,6 +57,7 @@ class _Lexer:
         self.where = where
         self.at = 0
         self.line = first_line
+        self.pieces = 0
         self.heredocs: list[tuple[str, bool]] = []
         self.out: list[Token] = []
 
@@ -105,11 +65,15 @@ class _Lexer:
         while (token := self.next()) is not None:
             self.out.append(token)
             if len(self.out) > MOST_TOKENS:
-                raise UsageError(f"more than {MOST_TOKENS:,} words and operators", where=self.where)
+                raise self.too_much(MOST_TOKENS, "words and operators")
         return self.out
 
     def fail(self, what: str, line: int) -> UsageError:
-        return UsageError(f"{what} that begins here never ends", where=f"{self.where}:{line}")
+        return UsageError(f"{what} that begins here never ends", where=f"{self.where}:{line}", next_move="Close it")
+
+    def too_much(self, most: int, what: str) -> UsageError:
+        where = f"{self.where}:{self.line}"
+        return UsageError(f"more than {most:,} {what}", where=where, next_move="Give the vllm command after --")
 
     def next(self) -> Token | None:
         self.skip_blank()
@@ -129,34 +93,39 @@ class _Lexer:
         return self.word()
 
     def skip_blank(self) -> None:
-        text = self.text
-        while self.at < len(text):
-            if text[self.at] in " \t":
-                self.at += 1
-            elif text.startswith("\\\n", self.at):
-                self.at += 2
-                self.line += 1
-            elif text[self.at] == "#":
-                end = text.find("\n", self.at)
-                self.at = len(text) if end < 0 else end
-            else:
-                return
+        """Past blanks, continued lines and a comment."""
+        found = _BLANK.match(self.text, self.at)
+        if found and found.end() > self.at:
+            self.line += self.text.count("\n", self.at, found.end())
+            self.at = found.end()
+        if self.text.startswith("#", self.at):
+            end = self.text.find("\n", self.at)
+            self.at = len(self.text) if end < 0 else end
 
     def arithmetic(self) -> Token:
         line = self.line
         return Token(line, (Part(PartKind.OUTPUT, self.balanced("(", ")", line)),))
 
     def operator(self) -> Token:
-        op = next(op for op in OPERATORS if self.text.startswith(op, self.at))
+        found = _OPERATOR.match(self.text, self.at)
+        assert found is not None  # every character of _STARTS is an operator itself
+        op = found.group()
         token = Token(self.line, op=op)
         self.at += len(op)
         if op == "\n":
             self.line += 1
             self.skip_heredocs()
+            self.skip_empty_lines()
         elif op in ("<<", "<<-"):
             self.skip_blank()
             self.heredocs.append((self.word().literal, op == "<<-"))
         return token
+
+    def skip_empty_lines(self) -> None:
+        found = _EMPTY_LINES.match(self.text, self.at)
+        if found:
+            self.line += self.text.count("\n", self.at, found.end())
+            self.at = found.end()
 
     def skip_heredocs(self) -> None:
         for delimiter, tabs in self.heredocs:
@@ -169,7 +138,8 @@ class _Lexer:
                     break
         self.heredocs.clear()
 
-    def word(self) -> Token:
+    def word(self, *, inside: bool = False) -> Token:
+        """One word; ``inside`` an array there is no other array (bash: syntax error)."""
         line = self.line
         parts: list[Part] = []
         while self.at < len(self.text):
@@ -180,6 +150,9 @@ class _Lexer:
                 and parts[0].kind is PartKind.LITERAL
                 and _ARRAY.fullmatch(parts[0].text)
             ):
+                if inside:
+                    where = f"{self.where}:{line}"
+                    raise UsageError("an array stands inside an array", where=where, next_move="Write one array")
                 return self.array(parts[0], line)
             if char in " \t\n" or (char in _STARTS and not (not parts and self.text.startswith(("<(", ">("), self.at))):
                 break
@@ -188,6 +161,7 @@ class _Lexer:
 
     def piece(self, char: str) -> list[Part]:
         """One piece of an unquoted word; always moves on."""
+        self.count()
         if char == "'":
             return [self.single()]
         if char == '"':
@@ -204,6 +178,11 @@ class _Lexer:
         end = found.end() if found else self.at + 1
         start, self.at = self.at, end
         return [Part(PartKind.LITERAL, self.text[start:end])]
+
+    def count(self) -> None:
+        self.pieces += 1
+        if self.pieces > MOST_PIECES:
+            raise self.too_much(MOST_PIECES, "pieces of words")
 
     def single(self) -> Part:
         end = self.text.find("'", self.at + 1)
@@ -226,6 +205,7 @@ class _Lexer:
         line = self.line
         parts: list[Part] = []
         while self.at < len(self.text):
+            self.count()
             char = self.text[self.at]
             if char == until:
                 self.at += 1
@@ -280,7 +260,7 @@ class _Lexer:
         return self.in_quotes(until='"')
 
     def ansi(self) -> Part:
-        found = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL).match(self.text, self.at)
+        found = _ANSI.match(self.text, self.at)
         if found is None:
             raise self.fail("a $' quote", self.line)
         self.at = found.end()
@@ -289,7 +269,7 @@ class _Lexer:
         return Part(PartKind.LITERAL, value, quoted=True)
 
     def backticks(self) -> str:
-        found = re.compile(r"`(?:[^`\\]|\\.)*`", re.DOTALL).match(self.text, self.at)
+        found = _BACKTICKS.match(self.text, self.at)
         if found is None:
             raise self.fail("a ` quote", self.line)
         self.at = found.end()
@@ -300,6 +280,10 @@ class _Lexer:
         """Text from this bracket to the one that closes it; quotes inside hide brackets."""
         start, depth = self.at, 0
         while self.at < len(self.text):
+            plain = _NEXT_BRACKET[opens].match(self.text, self.at)
+            if plain:
+                self.at = plain.end()
+                continue
             char = self.text[self.at]
             if char == "\\":
                 self.at += 1
@@ -323,7 +307,7 @@ class _Lexer:
 
     def skip_quotes(self) -> None:
         """To the double quote that ends the one here."""
-        found = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL).match(self.text, self.at)
+        found = _QUOTED.match(self.text, self.at)
         self.at = found.end() - 1 if found else len(self.text)
 
     def array(self, name: Part, line: int) -> Token:
@@ -343,9 +327,9 @@ class _Lexer:
             elif char in _STARTS:
                 self.at += 1
             else:
-                items.append(self.word())
+                items.append(self.word(inside=True))
                 if len(items) > MOST_TOKENS:
-                    raise UsageError(f"an array of more than {MOST_TOKENS:,} words", where=f"{self.where}:{line}")
+                    raise self.too_much(MOST_TOKENS, "words in an array")
 
 
 def _joined(parts: Sequence[Part]) -> tuple[Part, ...]:

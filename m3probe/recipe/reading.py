@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
-from m3probe.errors import UnreadableInput
+from m3probe.errors import UnreadableInput, UsageError
 from m3probe.recipe.asked import Given, merged
 from m3probe.recipe.command import read_command
 from m3probe.recipe.containers import yaml_given
-from m3probe.recipe.environment import environment_of, is_assignments, read_env_file, read_environment
+from m3probe.recipe.environment import is_assignments, read_env_file, read_environment
 from m3probe.recipe.flags import Flags
-from m3probe.recipe.shell import script_given
-from m3probe.recipe.text import MOST_BYTES, file_text
-from m3probe.recipe.wording import Ground
+from m3probe.recipe.shell import looks_like_script, script_given
+from m3probe.recipe.text import file_text, normal
+from m3probe.recipe.wording import Ground, doorway
+from m3probe.recipe.yamltext import load_written
 
 __all__ = [
     "Given",
@@ -27,8 +30,10 @@ __all__ = [
     "read_yaml",
 ]
 
-_YAML = re.compile(r"(?m)^(?:services|kind|apiVersion|version|name|spec|containers|x-[\w-]+):(?:\s|$)|\A\s*[{\[]|\A---")
-_ENV_YAML = re.compile(r"(?m)^(?:environment|env):(?:\s|$)|\A\s*- (?:name:|\w+=)")
+_KEYED = re.compile(r"(?m)^[\w.-]+:(?:[ \t]|$)|\A\s*+[{\[]|\A---|\A\s*+- ")
+"""What every YAML file of a server or an environment has somewhere; many scripts have it too."""
+_KEY = re.compile(r"[\w./-]+")
+_SERVICES = frozenset({"services", "kind", "apiVersion", "containers", "spec", "items"})
 
 
 def read_script(
@@ -51,9 +56,9 @@ def read_script(
         UsageError: no vllm command, several and no choice, a quote that never ends, or words that vLLM refuses.
         UnreadableInput: the text is over 4 MiB, or a file that it names exists and cannot be read.
     """
-    _bounded(text, where)
     start = Given(env=dict(env or {}), origins=dict.fromkeys(env or {}, "environment"))
-    return script_given(text.replace("\r\n", "\n"), known, where, Ground(folder, service), start)
+    with doorway(where, "Give the vllm command after --"):
+        return script_given(normal(text, where), known, where, Ground(folder, service), start)
 
 
 def read_yaml(
@@ -69,37 +74,81 @@ def read_yaml(
         UsageError: nothing in it starts vllm, several do and none is chosen, or vLLM refuses the words.
         UnreadableInput: no YAML, over 4 MiB, or an alias bomb.
     """
-    _bounded(text, where)
-    return yaml_given(text, known, where, Ground(folder, service))
+    with doorway(where, "Give the vllm command after --"):
+        return yaml_given(normal(text, where), known, where, Ground(folder, service))
 
 
 def read_any(path: Path, known: Flags, service: str | None = None, env: Mapping[str, str] | None = None) -> Given:
-    """A file, its form told by its content: YAML, an env file (then only ``env`` is filled), or a script.
+    """A file with a server's command, its form told by its content: a compose or Kubernetes file, or a script.
 
     Args:
         service: which of several commands.
         env: variables that hold when a script starts; the other forms name their own.
 
     Raises:
-        UsageError: as ``read_script`` and ``read_yaml``.
+        UsageError: as ``read_script`` and ``read_yaml``; an environment without a command.
         UnreadableInput: missing, no regular file, over 4 MiB, binary, not UTF-8, empty, or damaged YAML.
     """
     path = Path(path)
-    text = file_text(path)
     where = str(path)
-    if not text.strip():
-        raise UnreadableInput("empty", where=where)
+    with doorway(where, "Give the vllm command after --"):
+        text = file_text(path)
+        if not text.strip():
+            raise UnreadableInput("empty", where=where)
+        match _form(text, where):
+            case _Form.ENVIRONMENT:
+                said = "no vllm serve command in it"
+                raise UsageError(said, where=where, next_move="An environment goes to --env-file")
+            case _Form.YAML:
+                return read_yaml(text, known, where, service=service, folder=path.parent)
+            case _:
+                return read_script(text, known, where, service=service, env=env, folder=path.parent)
+
+
+class _Form(StrEnum):
+    SCRIPT = "script"
+    YAML = "yaml"
+    ENVIRONMENT = "environment"
+
+
+def _form(text: str, where: str) -> _Form:
+    """What a text is.
+
+    Raises:
+        UnreadableInput: damaged YAML, and no script that starts a server.
+    """
     if text.startswith("#!"):
-        return read_script(text, known, where, service=service, env=env, folder=path.parent)
-    if _ENV_YAML.search(text) and not _YAML.search(text):
-        return environment_of(text, where)
-    if _YAML.search(text):
-        return read_yaml(text, known, where, service=service, folder=path.parent)
-    if is_assignments(text):
-        return environment_of(text, where)
-    return read_script(text, known, where, service=service, env=env, folder=path.parent)
+        return _Form.SCRIPT
+    if _KEYED.search(text):
+        try:
+            documents = load_written(text, where)
+        except UnreadableInput:
+            if looks_like_script(text, where):
+                return _Form.SCRIPT
+            raise
+        form = _of_documents(documents)
+        if form is not None:
+            return form
+    return _Form.ENVIRONMENT if is_assignments(text) else _Form.SCRIPT
 
 
-def _bounded(text: str, where: str) -> None:
-    if len(text) > MOST_BYTES:
-        raise UnreadableInput(f"larger than {MOST_BYTES // 1024**2} MiB", where=where)
+def _of_documents(documents: Sequence[Any]) -> _Form | None:
+    """YAML of mappings with names for keys; None for text that happens to be YAML, as most one-line scripts are."""
+    mappings = [document for document in documents if isinstance(document, Mapping) and document]
+    named = [document for document in mappings if all(_KEY.fullmatch(str(key)) for key in document)]
+    if any(_SERVICES & set(map(str, document)) for document in named):
+        return _Form.YAML
+    if any(isinstance(document, list) and _lists_variables(document) for document in documents):
+        return _Form.ENVIRONMENT
+    if any(key in document for document in named for key in ("environment", "env")) and not any(
+        key in document for document in named for key in ("command", "args")
+    ):
+        return _Form.ENVIRONMENT
+    return _Form.YAML if named and len(named) == len(documents) else None
+
+
+def _lists_variables(items: Sequence[Any]) -> bool:
+    return bool(items) and all(
+        "name" in item if isinstance(item, Mapping) else "=" in str(item) and " " not in str(item).partition("=")[0]
+        for item in items
+    )

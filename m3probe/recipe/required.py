@@ -14,16 +14,23 @@ MOST = 200
 
 
 def required(
-    wanted: Sequence[str], paths: Mapping[str, PathLine], stopped: Sequence[str]
+    wanted: Sequence[str], paths: Mapping[str, PathLine], stopped: Sequence[str], loose: str = ""
 ) -> tuple[tuple[str, bool, str], ...]:
     """(what was required, whether it holds, why).
+
+    Args:
+        stopped: why the engine would not start: then nothing holds.
+        loose: why the command may hold flags that are not known: then nothing is proven.
 
     Raises:
         UsageError: an unknown path or phase, or a phase that the path never runs in.
     """
     if len(wanted) > MOST:
         raise UsageError(f"--require was given {len(wanted):,} times", next_move=f"At most {MOST} are taken")
-    return tuple((text, *_held(text, paths, stopped)) for text in dict.fromkeys(wanted))
+    judged = tuple((text, *_held(text, paths, stopped)) for text in dict.fromkeys(wanted))
+    return tuple(
+        (text, False, f"unproven: {loose}") if held and loose else (text, held, why) for text, held, why in judged
+    )
 
 
 def _held(text: str, paths: Mapping[str, PathLine], stopped: Sequence[str]) -> tuple[bool, str]:

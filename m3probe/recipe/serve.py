@@ -14,12 +14,13 @@ from typing import Any
 
 from m3probe.errors import UsageError
 from m3probe.recipe._flag_tables import APPENDS
-from m3probe.recipe._serve_words import config_pulled, model_first, normal, parts_of_dotted
-from m3probe.recipe.asked import Given, Word
+from m3probe.recipe._serve_words import NAMED, config_pulled, model_first, normal, parts_of_dotted
+from m3probe.recipe.asked import Given, Word, cut, sentences
 from m3probe.recipe.flags import Flags, Kind
 from m3probe.recipe.values import dotted_value, nested, typed, update
-from m3probe.recipe.wording import Ground
+from m3probe.recipe.wording import MOST_NAMED, Ground, listed
 
+MOST_SUGGESTED = 10  # names that get a nearest one, at some milliseconds each
 _NEGATIVE = re.compile(r"-\d+|-\d*\.\d+")
 
 
@@ -30,10 +31,15 @@ class _Read:
     flags: dict[str, Any] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
     untold: list[str] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
-    uncertain: list[str] = field(default_factory=list)
+    unknown: dict[str, str] = field(default_factory=dict)
+    """Flags that the list does not hold, and their places."""
+    uncertain: dict[str, None] = field(default_factory=dict)
+    keys_open: dict[str, None] = field(default_factory=dict)
+    """Flags of which a dotted key is uncertain, whatever the whole flag says."""
     notes: list[str] = field(default_factory=list)
     models: list[Word] = field(default_factory=list)
+    loose: list[Word] = field(default_factory=list)
+    """Words that are not known where a model, or anything else, may stand."""
     dotted: dict[str, tuple[dict[str, Any], Word]] = field(default_factory=dict)
 
 
@@ -54,17 +60,17 @@ def read_serve(words: Sequence[Word], known: Flags, ground: Ground, *, module: b
     line = _without_dotted(normal(line), read)
     _options(line, known, read)
     _put_dotted(known, read)
-    _no_strangers(known, read)
+    strangers = _no_strangers(known, read)
     model = _model(read, module=module)
     return Given(
         argv=tuple(word.text for word in words),
         model=model,
         flags=read.flags,
         origins=read.origins,
-        untold=tuple(read.untold),
-        unknown_flags=tuple(read.unknown),
-        uncertain=tuple(dict.fromkeys(read.uncertain)),
-        notes=tuple(read.notes),
+        untold=sentences(read.untold),
+        unknown_flags=strangers,
+        uncertain=tuple(read.uncertain),
+        notes=sentences(read.notes),
     )
 
 
@@ -81,7 +87,7 @@ def _without_dotted(line: list[Word], read: _Read) -> list[Word]:
         name, keys, appends, value = parts
         if value is None:
             if at >= len(line):
-                raise UsageError(f"{word.text} has no value", where=word.where)
+                raise UsageError(f"{cut(word.text)} has no value", where=word.where, next_move="Give it one")
             value, at = line[at], at + 1
         _gather(read, word, name, keys, value, appends=appends)
     return rest
@@ -89,15 +95,15 @@ def _without_dotted(line: list[Word], read: _Read) -> list[Word]:
 
 def _gather(read: _Read, word: Word, name: str, keys: list[str], value: Word, *, appends: bool) -> None:
     if not value.known:
-        read.untold.append(f"{name}.{'.'.join(keys)} is not known: {value.why}")
-        read.uncertain.append(name)
+        read.untold.append(f"{cut('.'.join((name, *keys)))} is not known: {value.why}")
+        read.keys_open[name] = None
         return
     held = read.dotted.setdefault(name, ({}, word))[0]
     said = value.text.split(",") if appends else dotted_value(value.text)
     replaced = update(held, nested(keys, said))
-    read.notes += [f"{name}.{key} is given twice: the last one counts ({word.where})" for key in replaced]
+    read.notes += [f"{cut(f'{name}.{key}')} is given twice: the last one counts ({word.where})" for key in replaced]
     if word.maybe or value.maybe:
-        read.uncertain.append(name)
+        read.keys_open[name] = None
 
 
 def _put_dotted(known: Flags, read: _Read) -> None:
@@ -112,8 +118,7 @@ def _put_dotted(known: Flags, read: _Read) -> None:
             read.notes.append(f"{flag} is given whole and by keys: vLLM takes the keys alone ({word.where})")
         read.flags[flag] = value
         read.origins[flag] = word.where
-        read.uncertain += [flag] if name in read.uncertain else []
-    read.uncertain[:] = [_long(name, known) for name in read.uncertain]
+    read.uncertain.update(dict.fromkeys(_long(name, known) for name in read.keys_open))
 
 
 def _long(name: str, known: Flags) -> str:
@@ -126,13 +131,30 @@ def _options(line: list[Word], known: Flags, read: _Read) -> None:
     while at < len(line):
         word = line[at]
         if word.known and word.text == "--":
-            read.models += line[at + 1 :]
+            for rest in line[at + 1 :]:
+                _positional(rest, read)
             return
-        if not _is_option(word, known):
+        if _nameless(word):
+            read.untold.append(f"{cut(word.text)} is a flag that is not known: {word.why}")
+            at += 1 + (at + 1 < len(line) and "=" not in word.text and not _is_option(line[at + 1], known))
+            _part_of(word, read)
+        elif not _is_option(word, known):
             _positional(word, read)
             at += 1
-            continue
-        at = _option(line, at, known, read)
+        else:
+            at = _option(line, at, known, read)
+
+
+def _nameless(word: Word) -> bool:
+    """``--$X``, ``--enable-$X`` and ``--flag.$KEY``: an option of which not even the name is known."""
+    return not word.known and word.text.startswith("-") and NAMED.fullmatch(word.text.partition("=")[0]) is None
+
+
+def _part_of(word: Word, read: _Read) -> None:
+    """``--speculative-config.$KEY``: the flag itself is written out."""
+    flag, dot, _ = word.text.partition(".")
+    if dot and NAMED.fullmatch(flag):
+        read.keys_open[flag] = None
 
 
 def _is_option(word: Word, known: Flags) -> bool:
@@ -142,17 +164,13 @@ def _is_option(word: Word, known: Flags) -> bool:
         return False
     name, equals, _ = text.partition("=")
     if not word.known and not equals:
-        return False
+        return _nameless(word)
     return bool(known.match(name).of) or not (_NEGATIVE.fullmatch(text) or " " in text)
 
 
 def _positional(word: Word, read: _Read) -> None:
-    unsure = [held for held in (*read.models, word) if not held.known and held.splits]
-    if unsure and read.models:
-        read.untold += [f"{held.text} may add flags that are not known: {held.why}" for held in unsure]
-        read.models[:] = [held for held in (*read.models, word) if held not in unsure] or [word]
-        return
-    read.models.append(word)
+    loose = not word.known and (word.splits or bool(read.models))
+    (read.loose if loose else read.models).append(word)
 
 
 def _option(line: list[Word], at: int, known: Flags, read: _Read) -> int:
@@ -193,12 +211,13 @@ def _use(flag: str, kind: Kind, word: Word, given: list[Word], read: _Read, *, n
     unsure = [value for value in taken if not value.known]
     if unsure:
         read.untold.append(f"{flag} is not known: {unsure[0].why}")
-        read.uncertain.append(flag)
+        read.uncertain[flag] = None
         read.flags.pop(flag, None)
         return len(taken)
     value: Any = [value.text for value in taken] if kind is Kind.LIST else typed(flag, kind, taken[0].text, word.where)
     if flag in APPENDS:
-        value = [*read.flags.get(flag, []), value]
+        read.flags.setdefault(flag, []).append(value)
+        value = read.flags[flag]
     _put(flag, value, [word, *taken], read)
     return len(taken)
 
@@ -211,58 +230,58 @@ def _put(flag: str, value: Any, words: list[Word], read: _Read) -> None:
     else:
         read.flags[flag] = value
     read.origins[flag] = words[0].where
-    if flag in read.uncertain:
-        read.uncertain.remove(flag)
-    read.uncertain += [flag] if any(word.maybe for word in words) else []
+    if flag not in APPENDS:
+        read.uncertain.pop(flag, None)
+    if any(word.maybe for word in words):
+        read.uncertain[flag] = None
 
 
 def _resolved(name: str, known: Flags, word: Word, read: _Read) -> str | None:
     match = known.match(name)
     if len(match.of) == 1 and not match.negated:
         return match.of[0]
-    _name_stranger(word, name, known, read)
+    read.unknown.setdefault(name, word.where)
     return None
-
-
-def _name_stranger(word: Word, name: str, known: Flags, read: _Read) -> None:
-    near = known.nearest(name)
-    read.unknown.append(f"{name} (did you mean {near}?)" if near else name)
-    read.origins.setdefault(name, word.where)
 
 
 def _stranger(word: Word, name: str, given: list[Word], read: _Read, at: int, *, inline: bool) -> int:
     """A flag that the list does not hold: kept as it stands, with the one word behind it, if any."""
-    read.unknown.append(name)
+    read.unknown.setdefault(name, word.where)
     _put(name, given[0].text if given else True, [word, *given], read)
     if given and not given[0].known:
-        read.untold.append(f"{name} is not known: {given[0].why}")
-        read.uncertain.append(name)
+        read.untold.append(f"{cut(name)} is not known: {given[0].why}")
+        read.uncertain[name] = None
         read.flags.pop(name)
     return at + 1 + (0 if inline else len(given))
 
 
-def _no_strangers(known: Flags, read: _Read) -> None:
-    """Names of unknown flags with the nearest one; an error where the list is complete."""
+def _no_strangers(known: Flags, read: _Read) -> tuple[str, ...]:
+    """Names of unknown flags, the first with the nearest one; an error where the list is complete."""
+    if not read.unknown:
+        return ()
     named = []
-    for name in dict.fromkeys(read.unknown):
-        near = "" if " (" in name else known.nearest(name)
-        named.append(f"{name} (did you mean {near}?)" if near else name)
-    read.unknown[:] = named
-    if not named:
-        return
+    for number, name in enumerate(list(read.unknown)[:MOST_NAMED]):
+        near = known.nearest(name) if number < MOST_SUGGESTED else ""
+        named.append(f"{cut(name, 40)} (did you mean {near}?)" if near else cut(name, 40))
+    left = len(read.unknown) - len(named)
+    named += [f"{left:,} more"] if left else []
     if known.complete:
-        at = read.origins.get(named[0].split(" (")[0], "")
+        at = next(iter(read.unknown.values()))
         raise UsageError(f"vllm serve has no {', no '.join(named)} in this build", where=at)
     read.untold.append(f"not in the list of usual flags, taken as written: {', '.join(named)}")
+    return tuple(named)
 
 
 def _model(read: _Read, *, module: bool) -> str:
     asked = read.flags.pop("--model", None)
     origin = read.origins.pop("--model", "")
+    if not read.models and asked is None and not module:
+        read.models, read.loose = read.loose[:1], read.loose[1:]
+    read.untold += [f"{cut(held.text)} may add flags that are not known: {held.why}" for held in read.loose]
     if len(read.models) > 1 or (asked is not None and read.models and not module and read.models[0].text != asked):
-        names = [word.text for word in read.models] + ([asked] if asked else [])
+        names = [*(word.text for word in read.models), *([asked] if asked else [])]
         raise UsageError(
-            f"more than one model or a stray word: {', '.join(name[:80] for name in names)}",
+            f"more than one model or a stray word: {listed(names)}",
             where=read.models[-1].where,
             next_move="vllm serve takes one MODEL; quote values that hold blanks",
         )

@@ -14,8 +14,9 @@ from m3probe.recipe.flags import Kind
 MOST_KEYS = 32  # deeper dotted keys are no configuration; json.dumps would end in a RecursionError
 _SUFFIXED = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT])")
 _BARE = re.compile(r"\b\d+(?:\.\d+)?[kKmMgGtT]\b")
-_STRING = re.compile(r'("(?:[^"\\]|\\.)*")')
+_STRING = re.compile(r'("(?:[^"\\]++|\\.)*+")', re.DOTALL)
 _POWERS = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+DEEPEST = 64  # brackets inside each other; whoever walks a value of thousands ends in a RecursionError
 MOST_DIGITS = 100  # int() of thousands of digits raises, and no size of a server has so many
 
 
@@ -90,9 +91,9 @@ def _object(flag: str, text: str, where: str) -> dict[str, Any] | None:
 def _json(flag: str, text: str, where: str) -> Any:
     """JSON in which vLLM also takes bare 80m for 80,000,000 (``_expand_json_human_readable_numbers``)."""
     parts = _STRING.split(text)
-    parts[::2] = [_BARE.sub(lambda found: str(whole(found.group()) or found.group()), part) for part in parts[::2]]
+    parts[::2] = [_BARE.sub(_written_out, part) for part in parts[::2]]
     try:
-        return json.loads("".join(parts))
+        return load_json("".join(parts))
     except json.JSONDecodeError as error:
         at = f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno}, column {error.colno}"
         raise UsageError(
@@ -100,15 +101,34 @@ def _json(flag: str, text: str, where: str) -> Any:
             where=where,
             next_move='Put it in single quotes: \'{"key": "value"}\'',
         ) from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise UsageError(f"{flag} is no JSON that vLLM could read", where=where) from error
+
+
+def _written_out(found: re.Match[str]) -> str:
+    number = whole(found.group())
+    return found.group() if number is None else str(number)
+
+
+def load_json(text: str) -> Any:
+    """``json.loads`` of foreign text.
+
+    Raises:
+        ValueError: no JSON, over ``DEEPEST`` brackets inside each other, or a number of thousands of digits.
+    """
+    depth = 0
+    for bracket in re.findall(r"[\[\]{}]", _STRING.sub("", text)):
+        depth += 1 if bracket in "[{" else -1
+        if depth > DEEPEST:
+            raise ValueError(f"more than {DEEPEST} brackets inside each other")
+    return json.loads(text)
 
 
 def dotted_value(text: str) -> Any:
     """The value of ``--flag.key``: JSON, else a number with a suffix, else the text itself."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return load_json(text)
+    except ValueError:
         number = whole(text)
         return text if number is None else number
 
@@ -121,14 +141,14 @@ def nested(keys: Sequence[str], value: Any) -> dict[str, Any]:
 
 
 def update(original: dict[str, Any], more: dict[str, Any]) -> list[str]:
-    """Put ``more`` into ``original``: dicts merge, lists grow, the rest is replaced; keys that were replaced."""
+    """Put ``more`` into ``original``, whose lists are its own: dicts merge, lists grow, the rest is replaced; keys that were replaced."""
     replaced: list[str] = []
     for key, value in more.items():
         old = original.get(key)
         if isinstance(value, dict) and isinstance(old, dict):
             replaced += [f"{key}.{inner}" for inner in update(old, value)]
         elif isinstance(value, list) and isinstance(old, list):
-            original[key] = [*old, *value]
+            old += value
         else:
             replaced += [key] if key in original else []
             original[key] = value
