@@ -108,7 +108,7 @@ def _add_recipe(verbs: argparse._SubParsersAction[Parser]) -> None:
         "recipe",
         help=words,
         description=words[:1].upper() + words[1:] + ".",
-        usage="m3probe recipe [options] (FILE | -- vllm serve MODEL ...)",
+        usage="m3probe recipe [options] (FILE | -- vllm serve MODEL ... | --explain PATH)",
     )
     parser.add_argument(
         "file", type=_path, nargs="?", metavar="FILE", help="script, compose or Kubernetes file with the command"
@@ -131,6 +131,7 @@ def _add_recipe(verbs: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument(
         "--fail-on-warnings", action="store_true", help="exit 1 when something in the setup does not do what it says"
     )
+    parser.add_argument("--explain", type=_word, metavar="PATH", help="print what the catalogue says of one fast path")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 

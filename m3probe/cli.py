@@ -109,6 +109,8 @@ def recipe(args: argparse.Namespace) -> int:
     """Judge a configuration: ``m3probe recipe ... -- vllm serve MODEL ...``."""
     from dataclasses import replace
 
+    if args.explain:
+        return _explained(args)
     from m3probe.recipe import recipe as judged
     from m3probe.recipe.asking import ask_of
 
@@ -125,6 +127,24 @@ def recipe(args: argparse.Namespace) -> int:
 
     plain = wants_ascii(getattr(sys.stdout, "encoding", None))
     return _said(recipe_text(report, _width(), _color(), ascii_only=plain), int(failed))
+
+
+def _explained(args: argparse.Namespace) -> int:
+    from m3probe.fastpaths import fast_paths
+    from m3probe.gates import gates
+    from m3probe.present.path_card import path_card
+    from m3probe.present.text import wants_ascii
+    from m3probe.recipe.required import nearest
+
+    if args.json or args.require or args.file or args.command:
+        raise UsageError("--explain prints one entry of the catalogue and judges nothing", next_move="Give it alone")
+    path = fast_paths().get(args.explain)
+    if path is None:
+        known = nearest(args.explain[:80], fast_paths())
+        raise UsageError(f"--explain {args.explain[:80]}: no such fast path", next_move=known)
+    titles = {name: gate.title for name, gate in gates().items()}
+    plain = wants_ascii(getattr(sys.stdout, "encoding", None))
+    return _said(path_card(args.explain, path, titles, _width(), _color(), ascii_only=plain))
 
 
 VERBS: dict[str, Verb] = {"analyze": analyze, "inspect": inspect, "assert": assert_, "recipe": recipe}

@@ -64,7 +64,7 @@ def test_a_path_of_this_catalogue_is_whole_and_its_gates_exist(name: str) -> Non
 def test_an_unknown_build_never_makes_a_path_eligible_by_rules_it_reads(name: str) -> None:
     made = setup(None, env=GATED, draft=eagle(attention_backend="TRITON_ATTN"), flags=NESTED | FP8_INDEX)
     found = at(name, made, decode(512, 128))
-    assert found.state in (State.UNKNOWN, State.OFF)
+    assert found.state in (State.UNPROVEN, State.OFF)
 
 
 # --- AITER sparse paged attention -----------------------------------------------------------------------------
@@ -148,11 +148,11 @@ def test_older_builds_have_no_such_path_and_say_so(version: str, tp: int) -> Non
 
 def test_a_model_whose_kv_heads_are_not_known_is_unknown() -> None:
     made = replace(setup(env=GATED), model=replace(M3, kv_heads=None))
-    assert at("aiter_sparse_pa", made).state is State.UNKNOWN
+    assert at("aiter_sparse_pa", made).state is State.UNPROVEN
 
 
 @pytest.mark.parametrize(
-    ("gfx", "state"), [("gfx942", State.ELIGIBLE), ("gfx90a", State.REFUSED), (None, State.UNKNOWN)]
+    ("gfx", "state"), [("gfx942", State.ELIGIBLE), ("gfx90a", State.REFUSED), (None, State.UNPROVEN)]
 )
 def test_aiter_needs_its_gpu(gfx: str | None, state: State) -> None:
     assert at("aiter_sparse_pa", setup(env=GATED, gfx=gfx)).state is state
@@ -476,8 +476,8 @@ def test_enforce_eager_is_off() -> None:
 
 
 def test_a_nightly_is_not_taken_for_a_release() -> None:
-    assert at("graph_replay", setup(None), Point(Phase.PREFILL, 512, 1)).state is State.UNKNOWN
-    assert at("graph_replay", setup(None), decode(128)).state is State.UNKNOWN
+    assert at("graph_replay", setup(None), Point(Phase.PREFILL, 512, 1)).state is State.UNPROVEN
+    assert at("graph_replay", setup(None), decode(128)).state is State.UNPROVEN
     breaks = setup(None, env={BREAKABLE: "1"})
     assert at("graph_replay", breaks, decode(128)).state is State.ELIGIBLE
 

@@ -90,7 +90,7 @@ def test_a_path_of_this_catalogue_is_whole_and_its_gates_exist(name: str) -> Non
 @pytest.mark.parametrize("model", [MXFP8, MXFP4, M3], ids=["mxfp8", "mxfp4", "untold"])
 def test_an_unknown_build_never_makes_a_path_eligible(name: str, model: Any) -> None:
     made = m3(None, model, env=BOTH, flags=FP8_INDEX | named("aiter") | {"--monokernel": True})
-    assert at(name, made).state in (State.UNKNOWN, State.OFF)
+    assert at(name, made).state in (State.UNPROVEN, State.OFF)
 
 
 @pytest.mark.parametrize("name", MINE)
@@ -542,7 +542,7 @@ def test_expert_parallelism_refuses_the_fusion(version: str) -> None:
 def test_a_bf16_checkpoint_is_fused_and_an_untold_one_is_unknown() -> None:
     bf16 = replace(MXFP8, linear_quant="bf16", moe_quant="bf16", quant_config_class=None)
     assert at("shared_expert_fusion", m3(model=bf16, env=FSE)).state is State.ELIGIBLE
-    assert at("shared_expert_fusion", m3(model=M3, env=FSE)).state is State.UNKNOWN
+    assert at("shared_expert_fusion", m3(model=M3, env=FSE)).state is State.UNPROVEN
 
 
 @pytest.mark.parametrize(
@@ -868,7 +868,7 @@ def test_a_refusal_that_is_new_in_a_build_is_unknown_not_met() -> None:
     rule = made.build.rule("monokernel")
     more = Rule(RuleStatus.CONFIRMED, rule.value | {"refusals": [*rule.value["refusals"], "does not support Mondays"]})
     found = at("monokernel", replace(made, build=Build("0.33.0", {**made.build.rules, "monokernel": more})), decode(8))
-    assert found.state is State.UNKNOWN
+    assert found.state is State.UNPROVEN
     assert found.of(Held.UNKNOWN) == ("vLLM 0.33.0 also refuses: does not support Mondays",)
 
 
@@ -987,7 +987,7 @@ def test_a_fused_setup_finds_its_row() -> None:
 
 
 def test_no_table_given_is_unknown_not_default() -> None:
-    assert at("tuned_table", m3(env=BOTH)).state is State.UNKNOWN
+    assert at("tuned_table", m3(env=BOTH)).state is State.UNPROVEN
 
 
 def test_the_variable_replaces_the_tables_and_adds_none() -> None:
@@ -996,7 +996,7 @@ def test_the_variable_replaces_the_tables_and_adds_none() -> None:
     assert at("tuned_table", mine, decode(8)).state is State.ELIGIBLE
     other = m3(env=BOTH | {"AITER_CONFIG_FMOE": "/x/mine.csv"}, tuned_tables=given)
     found = at("tuned_table", other, decode(8))
-    assert found.state is State.UNKNOWN
+    assert found.state is State.UNPROVEN
     assert found.of(Held.UNKNOWN)[0] == (
         "AITER_CONFIG_FMOE=/x/mine.csv replaces AITER's tables, and no table of that name was given"
     )

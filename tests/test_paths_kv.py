@@ -68,7 +68,7 @@ def test_the_index_cache_is_half_of_an_fp8_cache() -> None:
 
 @pytest.mark.parametrize(
     ("size", "state"),
-    [(128, State.ELIGIBLE), (64, State.REFUSED_AT_START), (16, State.REFUSED_AT_START), (256, State.UNKNOWN)],
+    [(128, State.ELIGIBLE), (64, State.REFUSED_AT_START), (16, State.REFUSED_AT_START), (256, State.UNPROVEN)],
 )
 def test_block_size_is_128(size: int, state: State) -> None:
     assert at("fp8_kv_cache", setup(flags=FP8 | {"--block-size": size})).state is state

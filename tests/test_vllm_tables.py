@@ -45,7 +45,8 @@ def test_every_rule_has_one_reader_and_every_release_a_whole_table() -> None:
         assert list(build.rules) == list(RULES)
         assert {found.status for found in build.rules.values()} <= {RuleStatus.BUNDLED, RuleStatus.ABSENT}
         assert all(re.match(r"vllm/[\w/]+\.py:", found.where) for found in build.rules.values())
-        assert summary(build).sentence() == f"{len(RULES)} of {len(RULES)} rules taken from the table of this release"
+        counts = summary(build).counts
+        assert counts[RuleStatus.BUNDLED] + counts[RuleStatus.ABSENT] == len(RULES)
 
 
 # Of these the hand-read tables hold the part that a ROCm path asks for, in the same order where the order counts.

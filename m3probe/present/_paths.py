@@ -142,6 +142,13 @@ def verdict(word: str) -> Piece:
     return f"{glyph} {word.replace('_', ' ')}", style
 
 
+def _correct(row: PathRow) -> str:
+    """Said of what ran once its gates have an answer."""
+    if row.verdict != PathVerdict.EXECUTED or row.correct is GateState.UNPROVEN:
+        return ""
+    return "correct: its gates hold" if row.correct is GateState.HOLDS else "not correct: a gate is broken"
+
+
 def _path(page: Page, row: PathRow, shared: Mapping[str, list[str]], wide: int) -> None:
     text, style = verdict(row.verdict)
     variant = f": {row.variant}" if row.variant else ""
@@ -153,7 +160,7 @@ def _path(page: Page, row: PathRow, shared: Mapping[str, list[str]], wide: int) 
         page.say(items(counts), indent=below, hang=2)
     if row.by_phase:
         page.say(*_by_phase(row), indent=below, hang=2)
-    said = _said(row)
+    said = [*_said(row), *filter(None, (_correct(row),))]
     if said:
         page.say(items(said, "dim"), indent=below, hang=2)
     refused = "refused: " if row.verdict in {PathVerdict.DECLINED, PathVerdict.UNEXPECTED} else ""

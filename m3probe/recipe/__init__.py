@@ -6,11 +6,11 @@ path, ``all_reduce``, ``sizes`` and ``warnings`` add what follows from it, and `
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from m3probe.model.recipe_report import PathLine, RecipeReport, Warned
+from m3probe.model.recipe_report import RecipeReport, Warned
 from m3probe.recipe.all_reduce import ranges
 from m3probe.recipe.asked import Given
 from m3probe.recipe.env_values import refused
@@ -104,7 +104,7 @@ def recipe(ask: Ask) -> RecipeReport:
         ),
         assumed=(*made.assumed, *most.assumed, *_guessed(ask), *_without_rules(ask)),
         untold=(*ask.given.untold, *_uncertain(ask.given)),
-        required=required(ask.require, by_id, stopped, _any_flag(ask.given)),
+        required=required(ask.require, by_id, stopped, ask.given.any_flag),
     )
 
 
@@ -113,13 +113,6 @@ def _text(value: object) -> str | None:
 
 
 MOST_OPEN = 20
-ANY_FLAG = (
-    "may add flags that are not known",
-    "is a flag that is not known",
-    "--config is not known",
-    "its flags are not known",
-)
-"""Words of ``Given.untold`` for what may be any flag at all (m3probe/recipe/serve.py)."""
 
 
 def _uncertain(given: Given) -> tuple[str, ...]:
@@ -128,11 +121,6 @@ def _uncertain(given: Given) -> tuple[str, ...]:
     left = [name for name in given.uncertain if name not in told]
     lines = [f"{name} hangs on a condition of the input: --env-file can settle it" for name in left[:MOST_OPEN]]
     return (*lines, *([f"and {len(left) - MOST_OPEN:,} more settings"] if len(left) > MOST_OPEN else []))
-
-
-def _any_flag(given: Given) -> str:
-    """The sentence that says that the command may hold flags which nobody here knows; empty where none may be."""
-    return next((text for text in given.untold if any(words in text for words in ANY_FLAG)), "")
 
 
 def _guessed(ask: Ask) -> tuple[str, ...]:
@@ -146,8 +134,3 @@ def _without_rules(ask: Ask) -> tuple[str, ...]:
     return (
         f"no rule of vLLM: --vllm takes {tables}, each for exactly that release; --vllm-path DIR reads a source tree",
     )
-
-
-def paths_by_id(report: RecipeReport) -> Mapping[str, PathLine]:
-    """The report's paths by their ids."""
-    return {line.id: line for line in report.paths}

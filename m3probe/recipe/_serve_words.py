@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from m3probe.errors import UsageError
-from m3probe.recipe.asked import Word, cut
+from m3probe.recipe.asked import CONFIG_OPEN, FILE_OPEN, Word, cut
 from m3probe.recipe.flags import Flags
 from m3probe.recipe.text import existing_text
 from m3probe.recipe.values import MOST_KEYS
@@ -78,13 +78,13 @@ def config_pulled(
 def _config_words(file: Word, known: Flags, ground: Ground, untold: list[str]) -> list[Word] | None:
     """The file's words; None where they are not known."""
     if not file.known:
-        untold.append(f"--config is not known: {file.why}")
+        untold.append(f"{CONFIG_OPEN}: {file.why}")
         return None
     if file.text.rsplit(".", 1)[-1] not in ("yaml", "yml"):
         raise UsageError(f"--config takes a .yaml or .yml file, got {file.text[:80]!r}", where=file.where)
     text = existing_text(ground.file(file.text))
     if text is None:
-        untold.append(f"the config file {cut(file.text)} is not at hand: its flags are not known ({file.where})")
+        untold.append(f"the config file {cut(file.text)} is not at hand: {FILE_OPEN} ({file.where})")
         return None
     said = load_like_vllm(text, file.text)
     if not isinstance(said, Mapping):

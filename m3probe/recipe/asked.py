@@ -12,6 +12,12 @@ LONGEST_SENTENCE = 2_000
 _MORE = re.compile(r"and ([0-9,]{1,20}) more of this kind")
 
 
+MAY_ADD, IS_OPEN = "may add flags that are not known", "is a flag that is not known"
+CONFIG_OPEN, FILE_OPEN = "--config is not known", "its flags are not known"
+ANY_FLAG = (MAY_ADD, IS_OPEN, CONFIG_OPEN, FILE_OPEN)
+"""How a sentence of ``Given.untold`` says that words of the command may be any flag."""
+
+
 @dataclass(frozen=True, slots=True)
 class Word:
     """One word of a command.
@@ -61,6 +67,11 @@ class Given:
     unknown_flags: tuple[str, ...] = ()
     uncertain: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def any_flag(self) -> str:
+        """The sentence that says that the command may hold flags which nobody here knows; empty where none may be."""
+        return next((text for text in self.untold if any(words in text for words in ANY_FLAG)), "")
 
 
 def merged(first: Given, then: Given) -> Given:

@@ -7,17 +7,16 @@ from pathlib import Path
 from m3probe.model.recipe_report import BuildLine, SetupLine
 from m3probe.recipe.setup_of import Made
 from m3probe.schema.setup import Build, RuleStatus
+from m3probe.vllm_source import summary
 
 
 def build_line(build: Build, named: str, tree: Path | None) -> BuildLine:
     """Rules per status; ``named``: the version as the tree states it, or as the user wrote it."""
-    rules = build.rules
-    counts: dict[str, int] = {}
-    for rule in rules.values():
-        counts[str(rule.status)] = counts.get(str(rule.status), 0) + 1
-    lost = sorted(n for n, rule in rules.items() if not rule.known)
-    read = any(rule.status is RuleStatus.CONFIRMED for rule in rules.values())
-    source = "source tree" if read or tree else "bundled table" if rules else "none"
+    counted = summary(build).counts if build.rules else {}
+    counts = {str(status): n for status, n in counted.items() if n}
+    lost = sorted(name for name, rule in build.rules.items() if not rule.known)
+    read = bool(counted.get(RuleStatus.CONFIRMED))
+    source = "source tree" if read or tree else "bundled table" if build.rules else "none"
     return BuildLine(build.version, source, named, str(tree or ""), counts, tuple(lost))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 from m3probe.errors import UsageError
@@ -37,7 +37,7 @@ def _held(text: str, paths: Mapping[str, PathLine], stopped: Sequence[str]) -> t
     name, _, phase = text.partition(":")
     line = paths.get(name)
     if line is None:
-        raise UsageError(f"--require {text[:80]}: no such fast path", next_move=_nearest(name[:80], paths))
+        raise UsageError(f"--require {text[:80]}: no such fast path", next_move=nearest(name[:80], paths))
     at = _at(line, text, phase)
     if stopped:
         return False, f"the engine would not start: {stopped[0]}"
@@ -49,7 +49,9 @@ def _held(text: str, paths: Mapping[str, PathLine], stopped: Sequence[str]) -> t
     return True, f"eligible at {len(at)} point{'s' * (len(at) > 1)} of the workload"
 
 
-def _nearest(name: str, paths: Mapping[str, PathLine]) -> str:
+def nearest(name: str, paths: Iterable[str]) -> str:
+    """Names that hold the word, else the one most like it, else all of them."""
+    paths = list(paths)
     near = [path for path in paths if len(name) > 2 and name in path] or get_close_matches(name, paths, n=1)
     return f"Did you mean {' or '.join(near)}?" if near else f"Known are {', '.join(paths)}"
 

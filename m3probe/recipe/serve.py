@@ -15,7 +15,7 @@ from typing import Any
 from m3probe.errors import UsageError
 from m3probe.recipe._flag_tables import APPENDS
 from m3probe.recipe._serve_words import NAMED, config_pulled, model_first, normal, parts_of_dotted
-from m3probe.recipe.asked import Given, Word, cut, sentences
+from m3probe.recipe.asked import IS_OPEN, MAY_ADD, Given, Word, cut, sentences
 from m3probe.recipe.flags import Flags, Kind
 from m3probe.recipe.values import dotted_value, nested, typed, update
 from m3probe.recipe.wording import MOST_NAMED, Ground, listed
@@ -135,7 +135,7 @@ def _options(line: list[Word], known: Flags, read: _Read) -> None:
                 _positional(rest, read)
             return
         if _nameless(word):
-            read.untold.append(f"{cut(word.text)} is a flag that is not known: {word.why}")
+            read.untold.append(f"{cut(word.text)} {IS_OPEN}: {word.why}")
             at += 1 + (at + 1 < len(line) and "=" not in word.text and not _is_option(line[at + 1], known))
             _part_of(word, read)
         elif not _is_option(word, known):
@@ -277,7 +277,7 @@ def _model(read: _Read, *, module: bool) -> str:
     origin = read.origins.pop("--model", "")
     if not read.models and asked is None and not module:
         read.models, read.loose = read.loose[:1], read.loose[1:]
-    read.untold += [f"{cut(held.text)} may add flags that are not known: {held.why}" for held in read.loose]
+    read.untold += [f"{cut(held.text)} {MAY_ADD}: {held.why}" for held in read.loose]
     if len(read.models) > 1 or (asked is not None and read.models and not module and read.models[0].text != asked):
         names = [*(word.text for word in read.models), *([asked] if asked else [])]
         raise UsageError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
 from typing import Any
@@ -20,6 +19,7 @@ MOST_TOLD = 20
 QR = "VLLM_ROCM_QUICK_REDUCE_"
 AITER_NAMES = (
     "AITER_ASM_DIR",
+    "AITER_BYPASS_TUNE_CONFIG",
     "AITER_CONFIG_FMOE",
     "AITER_CONFIG_GEMM_A4W4",
     "AITER_CONFIG_GEMM_A8W8",
@@ -39,18 +39,9 @@ AITER_NAMES = (
     "AITER_REBUILD",
     "AITER_USE_NT",
 )
-"""Read by AITER, not by vLLM: AITER's source, and the threads cited in docs/recipe.md. Not a closed list."""
+"""Read by AITER, not by vLLM; from its source and public recipes. Not a closed list."""
 _WITHOUT_MASTER = frozenset({AITER, "VLLM_ROCM_USE_AITER_FUSION_SHARED_EXPERTS"})
 """The shared-expert switch works without the master (a TODO in amd/model.py says so)."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Idle:
-    """A group of settings that are read only when another one is on."""
-
-    prefix: str
-    spared: frozenset[str]
-    master: str
 
 
 def warned(setup: Setup, origins: Mapping[str, str]) -> tuple[Warned, ...]:
@@ -115,7 +106,7 @@ def _idle(setup: Setup, origins: Mapping[str, str]) -> Iterator[Warned]:
 
 def _wasted(setup: Setup) -> Iterator[Warned]:
     for name, path in fast_paths().items():
-        asked = path.asked(setup) if path.asked else None
+        asked = path.asked(setup) if path.asked and (setup.model.is_minimax_m3 or not path.only_m3) else None
         if asked and asked.wasted:
             yield Warned("no_effect", f"{name}: {asked.text}")
 

@@ -152,10 +152,6 @@ class Variant:
         """Whether this kernel is one of the variant's, counted or not."""
         return self.counts(kernel) or any(fnmatchcase(kernel, glob) for glob in self.also)
 
-    def could_call(self, kernel: str) -> bool:
-        """Whether this kernel is launched once by each layer that could make a call."""
-        return any(fnmatchcase(kernel, glob) for glob in self.layers)
-
     def stands_beside(self, kernel: str) -> bool:
         """Whether this kernel tells that the anchors belong to this path."""
         return any(fnmatchcase(kernel, glob) for glob in self.beside)

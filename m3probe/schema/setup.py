@@ -208,7 +208,6 @@ class State(StrEnum):
     ELIGIBLE = "eligible"
     UNPROVEN = "unproven"
     """A fact or a rule that it hangs on is not known."""
-    UNKNOWN = "unproven"
 
 
 class Held(StrEnum):

@@ -143,19 +143,6 @@ class Summary:
     total: int
     moved: tuple[str, ...]
 
-    @property
-    def known(self) -> int:
-        """Rules that paths may be judged by."""
-        return sum(self.counts[status] for status in (RuleStatus.CONFIRMED, RuleStatus.BUNDLED, RuleStatus.ABSENT))
-
-    def sentence(self) -> str:
-        """``44 of 45 rules confirmed on this build; moved: tile_selector``; an absent thing is confirmed to be so."""
-        if not self.known and not self.moved:
-            return f"none of {self.total} rules is known: no source and no table of this build"
-        how = "taken from the table of this release" if self.counts[RuleStatus.BUNDLED] else "confirmed on this build"
-        lost = f"; moved: {', '.join(self.moved)}" if self.moved else ""
-        return f"{self.known} of {self.total} rules {how}{lost}"
-
 
 def summary(build: Build) -> Summary:
     """Counts per status over all rules."""

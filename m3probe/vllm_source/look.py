@@ -223,15 +223,6 @@ def calls(node: ast.AST, name: str) -> Iterator[ast.Call]:
                 yield part
 
 
-def compared(node: ast.AST, name: str) -> list[tuple[ast.Compare, ast.expr]]:
-    """Comparisons whose left side is this name (``name`` or ``x.name``), each with its first right side."""
-    return [
-        (part, part.comparators[0])
-        for part in ast.walk(node)
-        if isinstance(part, ast.Compare) and ast.unparse(part.left).rpartition(".")[2] == name
-    ]
-
-
 def mentions(node: ast.AST, name: str) -> bool:
     """Whether a name, an attribute or a string constant inside is exactly this word."""
     return any(
