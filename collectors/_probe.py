@@ -220,10 +220,16 @@ class Probe:
                 text = f"already recording into {self._writer.path.parent if self._writer else '?'} for {self.owner}"
                 return control.Refused(text=text, next_move="Stop that one first, or read its folder")
             if not self.roles:
-                return control.Refused(text="this process has no part in serving yet", next_move="Try again when it is up")
+                return control.Refused(
+                    text="this process has no part in serving yet", next_move="Try again when it is up"
+                )
             self.options, self.owner = ask, ask.owner
             why = self._begin(Path(ask.folder))
-            return control.Refused(text=why, next_move="Name a folder that the server can write to") if why else self.status()
+            return (
+                control.Refused(text=why, next_move="Name a folder that the server can write to")
+                if why
+                else self.status()
+            )
 
     def _begin(self, folder: Path | None) -> str:
         """Open the file and arm the parts; why not, where that fails."""
@@ -231,18 +237,18 @@ class Probe:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             path = folder / f"{self.role}-{_process.rank(self)}-{os.getpid()}-{time.time_ns() // 1_000_000}{SUFFIX}"
-            self._writer = Writer(path, self._tick)
+            writer = Writer(path, self._tick)
         except OSError as error:
             self.note("no_recording", f"cannot record into {folder}: {error.strerror or error}", lossy=True)
             return f"cannot record into {folder}: {error.strerror or error}"
-        self.folder, self.recording = folder, True
-        self._writer.put(self.process())
+        self._writer, self.folder, self.recording = writer, folder, True
+        writer.put(self.process())
         for record in list(self._ledger):
-            self._writer.put(record)
+            writer.put(record)
         for role in self.roles:
             if role in self._settled:
                 self._each(role, "arm")
-        self._writer.start()
+        writer.start()
         return ""
 
     def _tick(self) -> None:

@@ -6,6 +6,7 @@ import os
 import platform
 import socket
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from m3probe import __version__
@@ -50,6 +51,7 @@ def process(probe: Probe) -> records.Process:
     parallel = getattr(_vllm_config(probe), "parallel_config", None)
     tp, pp, dp = (_int(getattr(parallel, f"{n}_parallel_size", -1)) for n in ("tensor", "pipeline", "data"))
     groups = _group_ranks() if worker is not None else {}
+    device = _device(worker)
     experts = bool(getattr(parallel, "enable_expert_parallel", False))
     return records.Process(
         m3probe=__version__,
@@ -76,7 +78,9 @@ def process(probe: Probe) -> records.Process:
         python=platform.python_version(),
         late=probe.late,
         env=environment(),
-        **_device(worker),
+        device=device.kind,
+        device_name=device.name,
+        gfx=device.gfx,
     )
 
 
@@ -96,16 +100,21 @@ def _group_ranks() -> dict[str, int]:
     return found
 
 
-def _device(worker: Any) -> dict[str, str]:
+@dataclass(frozen=True, slots=True)
+class _Device:
+    kind: str = ""
+    name: str = ""
+    gfx: str = ""
+
+
+def _device(worker: Any) -> _Device:
     device = getattr(worker, "device", None)
     kind = str(getattr(device, "type", "") or "")
-    found = {"device": kind}
     torch = sys.modules.get("torch")
-    if kind == "cuda" and torch is not None:
-        properties = torch.cuda.get_device_properties(device)
-        found["device_name"] = str(properties.name)
-        found["gfx"] = str(getattr(properties, "gcnArchName", "")).partition(":")[0]
-    return found
+    if kind != "cuda" or torch is None:
+        return _Device(kind)
+    properties = torch.cuda.get_device_properties(device)
+    return _Device(kind, str(properties.name), str(getattr(properties, "gcnArchName", "")).partition(":")[0])
 
 
 def _started_ns() -> int:

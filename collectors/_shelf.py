@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from m3probe import collectors
 from m3probe.collectors._part import Collector, Part
+from m3probe.collectors._seams import life
 from m3probe.schema.roles import Role
 from m3probe.schema.shelf import scan
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from m3probe.collectors._probe import Probe
 
-LASTING = frozenset({"worker_load", "worker_ready", "engine_ready", "api_ready", "api_ready_offline"})
+LASTING = frozenset(life.SEAMS)
 """Seams that stay hooked while nothing is recorded: they run once, at start-up."""
 
 

@@ -14,7 +14,7 @@ from m3probe.schema.roles import Level, Role
 PROTOCOL = 1
 
 
-class Message(msgspec.Struct, tag_field="m", gc=False, omit_defaults=True, frozen=True, kw_only=True):
+class Message(msgspec.Struct, tag_field="m", gc=False, omit_defaults=True, kw_only=True):
     """What every message shares: nothing but its tag."""
 
 

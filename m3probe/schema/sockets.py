@@ -21,7 +21,7 @@ MOST_MESSAGE = min(MOST_BYTES, 1024 * 1024)
 def run_folder(uid: int | None = None) -> Path:
     """The folder of one user's sockets; ``uid``: another user's than this process's."""
     named = os.environ.get(FOLDER)
-    return Path(named) if named else Path("/tmp") / f"m3probe-{os.geteuid() if uid is None else uid}"  # noqa: S108
+    return Path(named) if named else Path("/tmp") / f"m3probe-{os.geteuid() if uid is None else uid}"
 
 
 def socket_path(pid: int, uid: int | None = None) -> Path:

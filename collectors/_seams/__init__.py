@@ -8,48 +8,20 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import pkgutil
 import sys
 from dataclasses import dataclass
 from typing import Any
 
+from m3probe.collectors._seams._seam import Seam
 
-@dataclass(frozen=True, slots=True)
-class Seam:
-    """One attribute of vLLM.
-
-    Args:
-        module: dotted module.
-        name: qualified name in it (``Worker.load_model``).
-        needs: parameters that the hook reads; others may come and go.
-        also: modules that hold their own copy by ``from X import f``, as ``module:name``.
-        why: what is seen there.
-        early: it must be hooked before the model is loaded.
-    """
-
-    module: str
-    name: str
-    why: str
-    needs: tuple[str, ...] = ()
-    also: tuple[str, ...] = ()
-    early: bool = False
+SEAMS: dict[str, Seam] = {}
+"""All seams by id, from the files of this folder; a file per collector, named like it."""
 
 
-SEAMS: dict[str, Seam] = {
-    "worker_load": Seam(
-        "vllm.v1.worker.gpu_worker", "Worker.load_model", "the model is loaded: this process is a worker", early=True
-    ),
-    "worker_ready": Seam(
-        "vllm.v1.worker.gpu_worker", "Worker.compile_or_warm_up_model", "warm-up and graph capture are over", early=True
-    ),
-    "worker_ready_cpu": Seam(
-        "vllm.v1.worker.cpu_worker", "CPUWorker.compile_or_warm_up_model", "the same on the CPU platform", early=True
-    ),
-    "engine_ready": Seam(
-        "vllm.v1.core.sched.scheduler", "Scheduler.__init__", "the scheduler is built: this process is an engine", early=True
-    ),
-    "api_ready": Seam("vllm.v1.engine.async_llm", "AsyncLLM.__init__", "the API server has its client", early=True),
-    "api_ready_offline": Seam("vllm.v1.engine.llm_engine", "LLMEngine.__init__", "an offline LLM", early=True),
-}
+for _module in pkgutil.iter_modules(__path__):
+    if not _module.name.startswith("_"):
+        SEAMS |= importlib.import_module(f"{__name__}.{_module.name}").SEAMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +66,3 @@ def _copies(wanted: Seam, found: Any, name: str) -> list[Any]:
     places = (place.partition(":") for place in wanted.also)
     held = [(sys.modules.get(module), as_ or name) for module, _, as_ in places]
     return [module for module, at in held if module is not None and at == name and getattr(module, at, None) is found]
-
-
-def imported(seam: str) -> Any:
-    """Import a seam's module: for the seams of start-up alone, in the process that just loaded it."""
-    return importlib.import_module(SEAMS[seam].module)
