@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -41,25 +42,22 @@ class Control:
                 return
             path.unlink(missing_ok=True)
             made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            before = os.umask(0o177)
-            try:
-                made.bind(str(path))
-            finally:
-                os.umask(before)
+            made.bind(str(path))
+            path.chmod(0o600)  # nobody else can enter the folder; the umask is all threads' and stays as it is
             made.listen(4)
-        except OSError as error:
-            self.why_not = f"{path}: {error.strerror or error}"
-            return
-        self._socket = made
-        threading.Thread(target=self._serve, args=(made,), name="m3probe-control", daemon=True).start()
+            self._socket = made
+            threading.Thread(target=self._serve, args=(made,), name="m3probe-control", daemon=True).start()
+        except (OSError, RuntimeError) as error:
+            self.why_not = f"{path}: {getattr(error, 'strerror', None) or error}"
+            self.close()
 
     def close(self) -> None:
         """Stop listening and remove the socket."""
-        if self._socket is not None:
+        listening, self._socket = self._socket, None
+        if listening is not None:
             with suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)
-            self._socket.close()
-            self._socket = None
+                listening.shutdown(socket.SHUT_RDWR)
+            listening.close()
             with suppress(OSError):
                 socket_path(os.getpid()).unlink(missing_ok=True)
 
@@ -74,11 +72,15 @@ class Control:
             try:
                 connection, _ = listening.accept()
             except OSError:
-                return  # closed
-            with connection, suppress(OSError, ValueError):
-                connection.settimeout(WAIT_S)
+                if self._socket is not listening:
+                    return  # closed
+                time.sleep(WAIT_S)  # the server has no file descriptor left
+                continue
+            with connection, suppress(Exception):  # whatever a client does, the next one is heard
                 if peer(connection)[1] == os.geteuid():
-                    connection.sendall(frame(self._carried_out(receive(connection))))
+                    asked = receive(connection, WAIT_S)
+                    connection.settimeout(WAIT_S)
+                    connection.sendall(frame(self._carried_out(asked)))
 
     def _carried_out(self, received: bytes) -> Answer:
         try:

@@ -17,27 +17,32 @@ Then = Callable[[ModuleType], None]
 
 
 class Watch(MetaPathFinder):
-    """A finder that finds nothing by itself: it stands first and adds a call to the loader that others found."""
+    """A finder that finds nothing by itself: it stands first and adds a call to the loader that others found.
 
-    def __init__(self) -> None:
+    Args:
+        failed: told of an error in a callback, which never reaches the import.
+    """
+
+    def __init__(self, failed: Callable[[str, Exception], None] = lambda _module, _error: None) -> None:
+        self._failed = failed
         self._then: dict[str, list[Then]] = {}
         self._inside: set[str] = set()
 
     def when(self, module: str, then: Then) -> None:
-        """Call ``then(module)`` once it is executed; at once when it is there already. ``then`` must not raise."""
+        """Call ``then(module)`` once it is executed; at once when it is there already."""
         found = sys.modules.get(module)
         if found is not None and not getattr(getattr(found, "__spec__", None), "_initializing", False):
-            then(found)
+            self._call(module, then, found)
             return
         self._then.setdefault(module, []).append(then)
         if self not in sys.meta_path:
-            sys.meta_path.insert(0, self)
+            # a new list: a thread that walks through the old one must not miss a finder
+            sys.meta_path = [self, *sys.meta_path]
 
     def remove(self) -> None:
         """Watch no further."""
         self._then.clear()
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
+        sys.meta_path = [finder for finder in sys.meta_path if finder is not self]
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -47,7 +52,7 @@ class Watch(MetaPathFinder):
             return None
         self._inside.add(fullname)
         try:
-            for finder in sys.meta_path:
+            for finder in list(sys.meta_path):
                 find = getattr(finder, "find_spec", None)
                 spec = find(fullname, path, target) if find is not None and finder is not self else None
                 if spec is not None:
@@ -60,7 +65,13 @@ class Watch(MetaPathFinder):
 
     def _arrived(self, name: str, module: ModuleType) -> None:
         for then in self._then.pop(name, []):
+            self._call(name, then, module)
+
+    def _call(self, name: str, then: Then, module: ModuleType) -> None:
+        try:
             then(module)
+        except Exception as error:  # noqa: BLE001 - vLLM imports here
+            self._failed(name, error)
 
 
 class _Told(Loader):

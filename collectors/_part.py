@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Part:
     """A collector at work in one process; every method may be left out, none may raise.
 
-    Order of calls: ``loaded`` (the worker has its model; the engine its scheduler; the API server its client), ``captured``
+    Order of calls: ``early`` (a worker is about to build its model; of other roles only ``__init__`` has run), ``loaded`` (the worker has its model; the engine its scheduler; the API server its client), ``captured``
     (KV caches are allocated, warm-up and graph capture are over), then ``arm``, ``tick`` each second, ``disarm``. A probe
     that comes late calls ``loaded`` and ``captured`` in one breath, with ``probe.late`` set.
     Facts of ``loaded`` and ``captured`` go to ``probe.ledger``; facts of ``arm`` and ``tick`` to ``probe.put``.
@@ -26,7 +26,7 @@ class Part:
         self.probe = probe
 
     def early(self) -> None:
-        """The process has just loaded the plugin: seams that must be met before the model is built."""
+        """The host is there, its model is not: hooks of what the loading calls (``probe.hook_when_loaded``)."""
 
     def loaded(self) -> None:
         """Model, scheduler or client are there: look once."""

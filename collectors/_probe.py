@@ -9,17 +9,19 @@ import weakref
 from pathlib import Path
 from typing import Any
 
-from m3probe.collectors import _process, _shelf
+from m3probe.collectors import _exit, _process, _shelf
 from m3probe.collectors._control import Control
+from m3probe.collectors._folder import ID, claim, default_folder
+from m3probe.collectors._imports import Watch
+from m3probe.collectors._ledger import Ledger
 from m3probe.collectors._part import Part
-from m3probe.collectors._patch import Make, Patches
-from m3probe.collectors._seams import Found, find
-from m3probe.collectors._writer import Writer
+from m3probe.collectors._patch import Make, Patch, Patches, in_words
+from m3probe.collectors._seams import SEAMS, Found, find
+from m3probe.collectors._writer import PATIENCE_S, Writer
 from m3probe.schema import control, records
 from m3probe.schema.frames import SUFFIX
 from m3probe.schema.roles import Level, Role
 
-MOST_LEDGER = 50_000
 NEAREST = (Role.WORKER, Role.ENGINE, Role.API)
 
 
@@ -43,11 +45,15 @@ class Probe:
         self.options = control.Arm(folder="", owner="")
         self.owner = ""
         self.recording = False
+        self.watch = Watch(lambda module, error: self.patches.fault(f"import of {module}", error))
         self._hosts: dict[Role, weakref.ref[Any]] = {}
+        self._begun: set[Role] = set()
         self._settled: set[Role] = set()
-        self._ledger: list[records.AnyRecord] = []
-        self._ledger_lost = 0
+        self._ledger = Ledger()
+        self._awaited: set[str] = set()
         self._writer: Writer | None = None
+        self._last: Writer | None = None
+        self._why = ""
         self._control: Control | None = None
         self._left: tuple[str, ...] = ()
         self._lock = threading.RLock()
@@ -61,10 +67,7 @@ class Probe:
 
     def ledger(self, record: records.AnyRecord) -> None:
         """A fact of load or capture: kept, and written when recording begins (or at once while it runs)."""
-        if len(self._ledger) < MOST_LEDGER:
-            self._ledger.append(record)
-        else:
-            self._ledger_lost += 1
+        self._ledger.keep(record)
         self.put(record)
 
     def put(self, record: records.AnyRecord) -> None:
@@ -73,11 +76,11 @@ class Probe:
         if writer is not None:
             writer.put(record)
 
-    def note(self, word: str, text: str, *, lossy: bool = False) -> None:
-        """Tell the reader of the recording something, once."""
-        record = records.Note(word=word, text=text, lossy=lossy, mono_ns=time.monotonic_ns())
-        if not any(isinstance(r, records.Note) and (r.word, r.text) == (word, text) for r in self._ledger):
-            self.ledger(record)
+    def note(self, word: str, text: str, *, lossy: bool = False, about: str = "") -> None:
+        """Tell the reader of the recording something, once; ``about``: what makes it the same where its text varies."""
+        made = self._ledger.note(word, text, lossy=lossy, about=about)
+        if made is not None:
+            self.ledger(made)
 
     def hook(self, seam: str, make: Make, owner: Any = None) -> bool:
         """Put a wrapper on a seam; an absent or changed one is told and left alone.
@@ -89,29 +92,67 @@ class Probe:
         found: Found = find(seam)
         hooked = False
         if found.owner is not None:
+            copies = SEAMS[seam].also
             for at in [owner] if owner is not None else [found.owner, *found.also]:
-                hooked = self.patches.put(seam, at, found.name, make) is not None or hooked
+                hooked = self.patches.put(seam, at, found.name, make, copies) is not None or hooked
         told = records.Seam(id=seam, state=found.state, hooked=hooked, text=found.text)
         if self.seams.get(seam) != told:
             self.seams[seam] = told
             self.ledger(told)
         return hooked
 
+    def hook_when_loaded(self, seam: str, make: Make) -> None:
+        """``hook`` now, or when vLLM imports the seam's module; nothing any more once capture or recording is over."""
+        self._awaited.add(seam)
+
+        def then(_module: Any) -> None:
+            if seam in self._awaited:
+                self._awaited.discard(seam)
+                self.hook(seam, make)
+
+        self.watch.when(SEAMS[seam].module, then)
+
+    def unhook(self, *seams: str) -> None:
+        """Take hooks off, as ``disarm`` does for all."""
+        self._awaited.difference_update(seams)
+        self._left += self.patches.undo(lambda patch: patch.seam in seams)
+
     # -- life ----------------------------------------------------------------------------------------------------
 
-    def join(self, role: Role, host: Any) -> None:
-        """This process is (also) ``role``; ``host``: the object that makes it so."""
+    def begin(self, role: Role, host: Any) -> None:
+        """This process is (also) ``role``, and what ``host`` builds next may be watched: ``early`` of its parts."""
         with self._lock:
             self._hosts[role] = weakref.ref(host)
+            if role in self._begun:
+                return
+            self._begun.add(role)
+            self.parts += [(name, role, part) for name, part in _shelf.parts(role, self)]
+            self._each(role, "early")
+
+    def join(self, role: Role, host: Any) -> None:
+        """``host`` is there: the worker has its model, the engine its scheduler, the API server its client."""
+        with self._lock:
+            first = self.host(role)
+            if role in self.roles and first is not None and first is not host:
+                self.note(
+                    "second_host", f"this process has another {role} now; the first one's facts stand", lossy=True
+                )
+                return
+            self.begin(role, host)
             if role in self.roles:
                 return
             self.roles.append(role)
-            for name, part in _shelf.parts(role, self):
-                self.parts.append((name, role, part))
             self._each(role, "loaded")
-            if self._control is None:
-                self._control = Control(self.answer)
-                self._control.open()
+            self.listen()
+
+    def listen(self) -> None:
+        """Open the control socket, and close the file in order when the process ends."""
+        if self._control is None:
+            self._control = Control(self.answer)
+            self._control.open()
+            if self._control.why_not:
+                self.note("no_socket", f"m3probe attach cannot reach this process: {self._control.why_not}")
+            _exit.at_exit(self.leave)
 
     def settled(self, role: Role) -> None:
         """Caches are there, warm-up and capture are over: recording may begin."""
@@ -120,16 +161,12 @@ class Probe:
                 return
             self._settled.add(role)
             self._each(role, "captured")
-            if self.level is Level.ARMED and not self._writer:
-                self._begin(self.folder)
-            elif self.recording:
+            self._awaited.clear()
+            if self.recording:
                 self.put(self.process())
                 self._each(role, "arm")
-
-    def early(self, parts: list[tuple[str, Part]]) -> None:
-        """Parts that must meet vLLM before it builds its model."""
-        for name, part in parts:
-            self._call(name, part, "early")
+            elif self.level is Level.ARMED and self._last is None:
+                self._why = self._record(self.folder)
 
     def answer(self, ask: control.Ask) -> control.Answer:
         """One message of ``m3probe attach``."""
@@ -147,24 +184,24 @@ class Probe:
         return control.Refused(text=f"nothing in this process ({', '.join(self.roles)}) can do that")
 
     def status(self) -> control.Status:
-        """How this guest stands."""
-        writer = self._writer
+        """How this guest stands; counts are those of the last recording where none runs."""
+        writer = self._writer or self._last
         return control.Status(
             pid=os.getpid(),
             role=self.role,
-            level=Level.ARMED if self.recording else self.level,
+            level=Level.ARMED if self.recording else min(self.level, Level.LEDGER),
             roles=tuple(self.roles),
             m3probe=_process.m3probe(),
             vllm=_process.vllm(),
             rank=_process.rank(self),
             step=self.step,
-            captured=-1 if self.late else sum(isinstance(r, records.Descriptor) for r in self._ledger),
+            captured=-1 if self.late else self._ledger.captured,
             late=self.late,
-            folder=str(self._writer.path.parent) if writer else "",
+            folder=str(writer.path.parent) if writer and self.recording else "",
             owner=self.owner,
             records=writer.records if writer else 0,
             bytes=writer.bytes if writer else 0,
-            stopped=writer.stopped if writer else "",
+            stopped=writer.stopped if writer else self._why,
             seams={seam.id: seam.state for seam in self.seams.values()},
             hooks=len(self.patches.standing),
             dropped=self._dropped(),
@@ -178,30 +215,40 @@ class Probe:
             if not self.recording:
                 return
             self.recording = False
-            self._left += self.patches.undo(lambda patch: patch.seam not in _shelf.LASTING)
+            self._awaited.clear()
+            self._left += self.patches.undo(lambda patch: not _lasting(patch))
+            writer = self._writer
+            if writer is not None:
+                writer.flush()  # counts of the last second, before parts forget them
             for role in self.roles:
                 self._each(role, "disarm")
-            writer, self._writer, self.owner = self._writer, None, ""
             if writer is not None:
                 writer.close(lambda: self._end(reason))
+            self._last, self._writer, self.owner = writer, None, ""
 
-    def leave(self) -> None:
-        """Undo everything: hooks, socket. What is left afterwards is in ``status().left_behind``."""
-        self.disarm("left")
-        with self._lock:
+    def leave(self, reason: str = "exit") -> None:
+        """Undo everything: hooks, socket, file. Also at the end of the process, which it never holds up for long."""
+        if not self._lock.acquire(timeout=PATIENCE_S):
+            return
+        try:
+            self.disarm(reason)
+            self.watch.remove()
             self._left += self.patches.undo()
             if self._control is not None:
                 self._control.close()
+        finally:
+            self._lock.release()
 
     def forked(self) -> None:
-        """In a forked child: threads, file, socket and roles are the parent's; inherited wrappers go on working."""
+        """In a forked child: threads, file, socket and roles are the parent's; hooks of start-up go on working."""
         if self._writer is not None:
             self._writer.abandon()
         if self._control is not None:
             self._control.abandon()
-        fresh = Probe(self.level, self.folder)
-        fresh.patches.standing = self.patches.standing
-        self.__dict__.update(fresh.__dict__)
+        patches, watch = self.patches, self.watch
+        patches.forked(_lasting)
+        self.__dict__.update(Probe(self.level, self.folder).__dict__)
+        self.patches, self.watch = patches, watch
 
     # -- inside --------------------------------------------------------------------------------------------------
 
@@ -215,45 +262,62 @@ class Probe:
         return _process.process(self)
 
     def _arm(self, ask: control.Arm) -> control.Answer:
+        if not Path(ask.folder).is_absolute():
+            return control.Refused(text=f"{ask.folder!r} is no absolute path", next_move="Name the folder from /")
         with self._lock:
             if self.recording:
                 text = f"already recording into {self._writer.path.parent if self._writer else '?'} for {self.owner}"
                 return control.Refused(text=text, next_move="Stop that one first, or read its folder")
             if not self.roles:
-                return control.Refused(
-                    text="this process has no part in serving yet", next_move="Try again when it is up"
-                )
+                text = "this process has no part in serving yet"
+                return control.Refused(text=text, next_move="Try again when it is up")
             self.options, self.owner = ask, ask.owner
-            why = self._begin(Path(ask.folder))
-            return (
-                control.Refused(text=why, next_move="Name a folder that the server can write to")
-                if why
-                else self.status()
-            )
+            why = self._record(Path(ask.folder))
+            if not why:
+                return self.status()
+            self.options, self.owner = control.Arm(folder="", owner=""), ""
+            return control.Refused(text=why, next_move="Name a folder that the server can write to")
 
-    def _begin(self, folder: Path | None) -> str:
+    def _record(self, folder: Path | None) -> str:
         """Open the file and arm the parts; why not, where that fails."""
         folder = folder or default_folder()
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            path = folder / f"{self.role}-{_process.rank(self)}-{os.getpid()}-{time.time_ns() // 1_000_000}{SUFFIX}"
-            writer = Writer(path, self._tick)
-        except OSError as error:
-            self.note("no_recording", f"cannot record into {folder}: {error.strerror or error}", lossy=True)
-            return f"cannot record into {folder}: {error.strerror or error}"
+            other = claim(folder, "" if self.owner else os.environ.get(ID, ""))
+            writer = Writer(folder / self._name(), self._tick, stopped=lambda why: self.disarm(f"stopped: {why}"))
+        except (OSError, ValueError) as error:
+            return self._not_recorded(folder, getattr(error, "strerror", None) or str(error))
         self._writer, self.folder, self.recording = writer, folder, True
+        self.owner = self.owner or "M3PROBE=1"
         writer.put(self.process())
-        for record in list(self._ledger):
+        for record in self._ledger.all():
             writer.put(record)
+        if other:
+            self.note("shared_folder", f"{folder} also holds the recording {other} of another start")
         for role in self.roles:
             if role in self._settled:
                 self._each(role, "arm")
-        writer.start()
+        try:
+            writer.start()
+        except RuntimeError as error:
+            self.disarm("no thread")
+            return self._not_recorded(folder, str(error))
         return ""
+
+    def _name(self) -> str:
+        rank = _process.rank(self)
+        who = f"{self.role}-{rank}" if rank >= 0 else str(self.role)
+        return f"{who}-{os.getpid()}-{time.time_ns() // 1_000_000}{SUFFIX}"
+
+    def _not_recorded(self, folder: Path, why: str) -> str:
+        text = f"cannot record into {folder}: {why}"
+        self.note("no_recording", text, lossy=True)
+        return text
 
     def _tick(self) -> None:
         for name, _role, part in list(self.parts):
             self._call(name, part, "tick")
+        for seam, text in list(self.patches.said.items()):
+            self.note("hook_failed", f"{seam}: {text}", lossy=True, about=seam)
 
     def _each(self, role: Role, method: str) -> None:
         for name, of, part in self.parts:
@@ -264,12 +328,14 @@ class Probe:
         try:
             getattr(part, method)()
         except Exception as error:  # noqa: BLE001 - one part's fault takes neither the others nor vLLM with it
-            self.patches.failed[f"{name}.{method}"] += 1
-            self.note("part_failed", f"{name}.{method}: {type(error).__name__}: {error}", lossy=True)
+            at = f"{name}.{method}"
+            self.patches.failed[at] += 1
+            self.note("part_failed", f"{at}: {in_words(error)}", lossy=True, about=at)
 
     def _dropped(self) -> dict[str, int]:
-        lost = dict(self._writer.dropped) if self._writer else {}
-        return lost | ({"ledger": self._ledger_lost} if self._ledger_lost else {})
+        writer = self._writer or self._last
+        lost = dict(writer.dropped) if writer else {}
+        return lost | ({"ledger": self._ledger.lost} if self._ledger.lost else {})
 
     def _end(self, reason: str) -> records.End:
         return records.End(
@@ -281,17 +347,5 @@ class Probe:
         )
 
 
-def default_folder() -> Path:
-    """A new folder below the user's state folder; below the temporary one where home is not writable."""
-    import tempfile
-
-    name = time.strftime("m3probe-%Y%m%dT%H%M%S") + f"-{os.getpid()}"
-    state = Path(os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser())
-    parent = state / "m3probe"
-    try:
-        parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if os.access(parent, os.W_OK):
-            return parent / name
-    except OSError:
-        pass
-    return Path(tempfile.gettempdir()) / name
+def _lasting(patch: Patch) -> bool:
+    return patch.seam in _shelf.LASTING

@@ -10,18 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from m3probe import __version__
-from m3probe.schema import records
+from m3probe.schema import records, secrets
 from m3probe.schema.roles import Role
 
 if TYPE_CHECKING:
     from m3probe.collectors._probe import Probe
-
-TOLD = (
-    "VLLM_", "AITER_", "M3PROBE", "HIP_", "HSA_", "ROCR_", "ROCM_", "CUDA_", "NCCL_", "RCCL_", "PYTORCH_", "TORCH_",
-    "TRITON_", "OMP_", "GPU_MAX_HW_QUEUES", "HF_HUB_OFFLINE",
-)  # fmt: skip
-HIDDEN = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
-"""A variable with one of these in its name is told as set, its value never (VLLM_API_KEY)."""
 
 
 def m3probe() -> str:
@@ -37,12 +30,6 @@ def vllm() -> str:
 def rank(probe: Probe) -> int:
     """Global rank of the worker here; -1 without one."""
     return _int(getattr(probe.host(Role.WORKER), "rank", -1))
-
-
-def environment() -> dict[str, str]:
-    """The variables that steer vLLM, AITER, the GPU's runtime and m3probe."""
-    found = {name: value for name, value in sorted(os.environ.items()) if name.startswith(TOLD)}
-    return {name: "(set)" if any(word in name for word in HIDDEN) else value for name, value in found.items()}
 
 
 def process(probe: Probe) -> records.Process:
@@ -77,7 +64,7 @@ def process(probe: Probe) -> records.Process:
         torch=str(getattr(sys.modules.get("torch"), "__version__", "")),
         python=platform.python_version(),
         late=probe.late,
-        env=environment(),
+        env=secrets.environment(os.environ),
         device=device.kind,
         device_name=device.name,
         gfx=device.gfx,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from m3probe import collectors
 from m3probe.collectors._part import Collector, Part
+from m3probe.collectors._patch import in_words
 from m3probe.collectors._seams import life
 from m3probe.schema.roles import Role
 from m3probe.schema.shelf import scan
@@ -21,10 +22,25 @@ LASTING = frozenset(life.SEAMS)
 
 def all_collectors() -> Mapping[str, Collector]:
     """Every collector by name, in the order in which their parts are called."""
-    found = scan("m3probe.collectors", collectors.__path__, "COLLECTOR", Collector)
-    return dict(sorted(found.items(), key=lambda item: (item[1].order, item[0])))
+    return _in_order(scan("m3probe.collectors", collectors.__path__, "COLLECTOR", Collector))
 
 
 def parts(role: Role, probe: Probe) -> list[tuple[str, Part]]:
-    """A part of each collector that works in this role."""
-    return [(name, plug.make(probe)) for name, plug in all_collectors().items() if role in plug.roles]
+    """A part of each collector that works in this role; one that cannot be loaded is told and left out."""
+
+    def fault(name: str, error: Exception) -> None:
+        probe.note("part_failed", f"{name}: {in_words(error)}", lossy=True, about=name)
+
+    made = []
+    plugs = scan("m3probe.collectors", collectors.__path__, "COLLECTOR", Collector, fault)
+    for name, plug in _in_order(plugs).items():
+        if role in plug.roles:
+            try:
+                made.append((name, plug.make(probe)))
+            except Exception as error:  # noqa: BLE001 - the other collectors work on
+                fault(name, error)
+    return made
+
+
+def _in_order(plugs: Mapping[str, Collector]) -> dict[str, Collector]:
+    return dict(sorted(plugs.items(), key=lambda item: (item[1].order, item[0])))

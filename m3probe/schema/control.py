@@ -49,7 +49,10 @@ class Twin(Message, tag="twin"):
 
 
 class ProfileWindow(Message, tag="profile"):
-    """Open a profiler window of ``steps`` steps from step ``at`` on, into the recording's folder."""
+    """Open a profiler window of ``steps`` steps from step ``at`` on, into the recording's folder.
+
+    ``most_bytes``: of the trace before compression. ``steps=0`` takes a window back that has not begun.
+    """
 
     at: int
     steps: int

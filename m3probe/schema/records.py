@@ -356,6 +356,11 @@ class Kernels(Record, tag="kernels"):
     text: str = ""
     before_steps_per_s: float | None = None
     after_steps_per_s: float | None = None
+    bytes: int = -1
+    """Of the trace before compression."""
+    held_ns: int = -1
+    """How long the worker was held by opening, closing and writing; ``export_ns``: until the file was there."""
+    export_ns: int = -1
 
 
 class CensusKernel(msgspec.Struct, array_like=True, gc=False, frozen=True):

@@ -6,6 +6,7 @@ import os
 import socket
 import stat
 import struct
+import time
 from pathlib import Path
 
 from m3probe.schema.frames import MOST_BYTES
@@ -41,25 +42,32 @@ def peer(connection: socket.socket) -> tuple[int, int]:
     return pid, uid
 
 
-def receive(connection: socket.socket) -> bytes:
+def receive(connection: socket.socket, within_s: float | None = None) -> bytes:
     """One whole frame; short where the other end closed early.
+
+    Args:
+        within_s: for all of it together, so that a byte now and then holds nobody up; None: the connection's own timeout
+            for each piece.
 
     Raises:
         OSError: the connection broke or timed out.
         ValueError: the frame is longer than a message may be.
     """
-    head = _exactly(connection, _HEAD.size)
+    until = None if within_s is None else time.monotonic() + within_s
+    head = _exactly(connection, _HEAD.size, until)
     if len(head) < _HEAD.size:
         return head
     length, _crc = _HEAD.unpack(head)
     if length > MOST_MESSAGE:
         raise ValueError(f"a message of {length:,} bytes")
-    return head + _exactly(connection, length)
+    return head + _exactly(connection, length, until)
 
 
-def _exactly(connection: socket.socket, size: int) -> bytes:
+def _exactly(connection: socket.socket, size: int, until: float | None) -> bytes:
     got = bytearray()
     while len(got) < size:
+        if until is not None:
+            connection.settimeout(max(until - time.monotonic(), 0.001))
         more = connection.recv(size - len(got))
         if not more:
             break

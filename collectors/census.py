@@ -1,0 +1,147 @@
+"""What captured graphs hold (``M3PROBE_CENSUS=1``): a profiler window around each descriptor's capture, at start-up only.
+
+Times a replay's count it proves execution without one kernel record of the replay. Off by default: each window costs
+start-up some tenths of a second. A graph that is captured twice (vLLM 0.32 and 0.33 capture a sample first, to estimate
+memory) keeps its last census.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from m3probe.collectors._census_window import CaptureWindow
+from m3probe.collectors._now import NOW
+from m3probe.collectors._part import Collector, Part
+from m3probe.collectors._patch import around, in_words
+from m3probe.collectors._seams import SEAMS
+from m3probe.schema import records
+from m3probe.schema.roles import Role
+
+if TYPE_CHECKING:
+    from m3probe.collectors._census_reduce import Reduced
+    from m3probe.collectors._probe import Probe
+
+SWITCH = "M3PROBE_CENSUS"
+V1, V2 = "census_v1", "census_v2"
+Key = tuple[int, str, str]
+
+
+class Census(Part):
+    """Watches capture in the worker; nothing of it stands once the server is up."""
+
+    def __init__(self, probe: Probe) -> None:
+        super().__init__(probe)
+        self._window = CaptureWindow()
+        self._found: dict[Key, tuple[int, Reduced]] = {}
+        self._capturing: Key | None = None
+        self._over = ""
+
+    def loaded(self) -> None:
+        """Put the hooks on where a census was asked for and can be taken."""
+        if os.environ.get(SWITCH) != "1":
+            return
+        worker = self.probe.host(Role.WORKER)
+        self._over = self._why_not(worker)
+        if self._over:
+            self.probe.note("no_census", self._over, lossy=True)
+            return
+        before, after = self._v1_begins, lambda *_args, **_names: self._close()
+        for seam, make in ((V2, self._v2), (V1, around(self.probe.patches, V1, before=before, after=after))):
+            if SEAMS[seam].module in sys.modules:
+                self.probe.hook(seam, make)
+
+    def captured(self) -> None:
+        """Write what was found; take the hooks off."""
+        self._close()
+        self.probe.unhook(V1, V2)
+        for (_manager, mode, text), (descriptor, held) in self._found.items():
+            for piece, kernels in enumerate(held.graphs):
+                self.probe.ledger(
+                    records.Census(descriptor=descriptor, piece=piece, kernels=kernels, source=f"{mode} {text}")
+                )
+        if self._found:
+            spent = self._window.spent_ns / 1e9
+            self.probe.note("census", f"the census of {len(self._found)} descriptors took {spent:.1f} s of start-up")
+        self._found = {}
+
+    def _why_not(self, worker: Any) -> str:
+        if self.probe.late:
+            return "the probe came after capture: no census until a restart"
+        if getattr(getattr(worker, "device", None), "type", "") != "cuda":
+            return "no graphs are captured on this device"
+        config = getattr(getattr(worker, "vllm_config", None), "profiler_config", None)
+        for flag in ("capture_torch_profiler", "proton_graph_attribution"):
+            if getattr(config, flag, False):
+                return f"vLLM profiles the capture itself ({flag}), and there is one profiler at a time"
+        return ""
+
+    # -- in the thread that captures -----------------------------------------------------------------------------
+
+    def _v1_begins(self, _runner: Any, desc: Any, cudagraph_runtime_mode: Any, *_args: Any, **_names: Any) -> None:
+        self._open((0, cudagraph_runtime_mode.name, str(desc)))
+
+    def _v2(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Wraps the factory that vLLM asks per descriptor: once before its warm-up, once before its capture."""
+
+        def wrapper(manager: Any, create_forward_fn: Any, *args: Any, **names: Any) -> Any:
+            def watched(desc: Any, *more: Any, **named: Any) -> Any:
+                self._close()
+                made = create_forward_fn(desc, *more, **named)
+                warmup = named["warmup"] if "warmup" in named else bool(more and more[0])
+                self._guarded(lambda: self._v2_begins(manager, desc, warmup))
+                return made
+
+            try:
+                return original(manager, watched, *args, **names)
+            finally:
+                self._close()
+
+        return wrapper
+
+    def _v2_begins(self, manager: Any, desc: Any, warmup: bool) -> None:
+        # Compiled pieces are captured by the second call of the warm-up's function; all others get one of their own.
+        pieces = desc.cg_mode.name == "PIECEWISE" and not getattr(manager, "use_breakable_cg", False)
+        if pieces or not warmup:
+            self._open((id(manager), desc.cg_mode.name, str(desc)))
+
+    def _open(self, key: Key) -> None:
+        if not self._over and not self._window.running:
+            self._guarded(self._window.open)
+            self._capturing = key
+
+    def _close(self) -> None:
+        if self._window.running:
+            self._guarded(self._keep)
+
+    def _keep(self) -> None:
+        descriptor, held = NOW.descriptor, self._window.close()
+        kernels = sum(map(len, held.graphs))
+        if held.unnamed and not kernels:
+            self._stop("launches inside of a capture name no kernel here (CUDA): no kernel names in the census")
+        elif held.graphs and self._capturing is not None:
+            self._found[self._capturing] = (descriptor, held)
+            if held.unnamed:
+                self.probe.note("census_part", "some launches inside of captures name no kernel", lossy=True)
+
+    def _guarded(self, act: Callable[[], None]) -> None:
+        """Nothing of ours is raised into a capture; after an error there is no further window."""
+        try:
+            act()
+        except Exception as error:  # noqa: BLE001 - see above
+            self._stop(f"the census ended: {in_words(error)}")
+
+    def _stop(self, why: str) -> None:
+        self._over = why
+        self.probe.note("no_census", why, lossy=True)
+
+
+COLLECTOR = Collector(
+    title="What captured graphs hold: kernels, shapes and grids in launch order (M3PROBE_CENSUS=1)",
+    roles=(Role.WORKER,),
+    make=Census,
+    seams=(V1, V2),
+    order=90,
+)
