@@ -46,5 +46,5 @@ def compared(before: float | None, after: float | None) -> str:
     if before is None or after is None:
         return f"too few steps {'before' if before is None else 'after'} the window to compare the step rate"
     change = 100 * (after / before - 1)
-    word = "has returned" if after >= LOST * before else "has NOT returned"
+    word = "has returned" if after >= LOST * before else "has NOT returned, unless the load changed"
     return f"the step rate {word}: {before:,.1f} steps/s before, {after:,.1f} after ({change:+.1f} %)"

@@ -22,6 +22,9 @@ class Part:
     Facts of ``loaded`` and ``captured`` go to ``probe.ledger``; facts of ``arm`` and ``tick`` to ``probe.put``.
     """
 
+    role = Role.UNKNOWN
+    """For which of its collector's roles this part was made."""
+
     def __init__(self, probe: Probe) -> None:
         self.probe = probe
 

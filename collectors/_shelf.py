@@ -36,7 +36,9 @@ def parts(role: Role, probe: Probe) -> list[tuple[str, Part]]:
     for name, plug in _in_order(plugs).items():
         if role in plug.roles:
             try:
-                made.append((name, plug.make(probe)))
+                part = plug.make(probe)
+                part.role = role
+                made.append((name, part))
             except Exception as error:  # noqa: BLE001 - the other collectors work on
                 fault(name, error)
     return made

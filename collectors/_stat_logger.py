@@ -51,8 +51,7 @@ class StatTap:
         now = time.monotonic_ns()
         finished = [one for step in seen for one in getattr(step.iteration, "finished_requests", None) or ()]
         told: list[records.AnyRecord] = [request(one, now) for one in finished[:MOST_REQUESTS]]
-        for sample in samples(seen, now):
-            told.append(sample)
+        told += samples(seen, now)
         if len(finished) > MOST_REQUESTS:
             told.append(_not_told(len(finished) - MOST_REQUESTS, now))
         return told

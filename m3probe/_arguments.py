@@ -13,14 +13,15 @@ from m3probe import __version__, _streams
 EXIT_USAGE = 2
 MOST_RANKS = 4096
 MOST_TOKENS = 2**30
+MOST_SECONDS = 30 * 86_400
 Verb = Callable[[argparse.Namespace], int]
 
 _EXITS = """exit status:
-  0  inspect, analyze, recipe: read (findings never change it); assert: every rule holds
-  1  assert: a rule failed; recipe: a required path is not eligible
+  0  inspect, analyze, recipe: read (findings never change it); assert: every rule holds; attach: recorded (losses said)
+  1  assert: a rule failed; recipe: a required path is not eligible; verify: a module is broken
   2  usage, or contradictory or unknown names in a rules file; --junit cannot be written
-  3  an input is missing, unreadable, or not what it should be; or stdout cannot be written
-  4  assert: evidence missing or untrusted for some rule
+  3  an input is missing, unreadable, or not what it should be; or stdout cannot be written; attach: nothing recorded
+  4  assert: evidence missing or untrusted for some rule; verify: a rank cannot be verified
  70  a fault of m3probe itself: one sentence, and where the traceback was written
 130  interrupted (Ctrl-C)
 """
@@ -63,6 +64,8 @@ def parser_of(verbs_: Mapping[str, Verb]) -> Parser:
     check = _add(verbs, "assert", "check rules against a trace (for CI)", workload=True, rules=True)
     check.add_argument("--junit", type=_path, metavar="FILE", help="also write a JUnit XML report")
     _add_recipe(verbs)
+    _add_attach(verbs)
+    _add_verify(verbs)
     for name, verb in verbs_.items():
         verbs.choices[name].set_defaults(verb=verb)
     return parser
@@ -135,6 +138,43 @@ def _add_recipe(verbs: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
+def _add_attach(verbs: argparse._SubParsersAction[Parser]) -> None:
+    words = "record a running server: by its address, its pid, or `auto`"
+    parser = verbs.add_parser("attach", help=words, description=words[:1].upper() + words[1:] + ".")
+    parser.add_argument("target", type=_target, metavar="URL|PID|auto", help="http(s)://HOST:PORT, a pid, or auto")
+    end = parser.add_argument_group("until when (without either: Ctrl-C)")
+    end.add_argument("--seconds", type=_seconds, metavar="N", help="end after N seconds")
+    end.add_argument("--steps", type=_count, metavar="N", help="end after N steps of the engine")
+    parser.add_argument("--once", action="store_true", help="look and tell, record nothing")
+    parser.add_argument("--out", type=_path, metavar="DIR", help="folder of the recording (default: a new one here)")
+    parser.add_argument("--header", type=_header, action="append", default=[], metavar="'NAME: VALUE'", help="for a URL")
+    parser.add_argument("--cacert", type=_path, metavar="FILE", help="certificates to trust for https")
+    parser.add_argument(
+        "--inject", action="store_true", help="put m3probe into processes that were started without it (ptrace)"
+    )
+    parser.add_argument("--take-over", action="store_true", help="end another one's recording first")
+    more = parser.add_argument_group("more evidence, at a cost that is told first")
+    more.add_argument("--full-rows", type=_seconds, metavar="S", help="keep one row for each step, for S seconds")
+    more.add_argument("--routing", action="store_true", help="sample which experts rows go to")
+    more.add_argument("--overlap", action="store_true", help="and how far neighbouring sparse layers agree")
+    more.add_argument("--eager-twin", type=_count, metavar="N", help="N steps without graph replay, on all ranks at once")
+    more.add_argument("--profile-steps", type=_count, metavar="N", help="N steps under the profiler, on all ranks at once")
+    more.add_argument("--force-profiler", action="store_true", help="also on a build that is known to hang")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    parser.add_argument("--no-progress", action="store_true", help="no progress on stderr")
+
+
+def _add_verify(verbs: argparse._SubParsersAction[Parser]) -> None:
+    words = "recompute one module of a running server in float32 and compare"
+    parser = verbs.add_parser("verify", help=words, description=words[:1].upper() + words[1:] + ".")
+    parser.add_argument("target", type=_target, nargs="?", default="auto", metavar="PID|auto", help="default: auto")
+    parser.add_argument("--module", type=_word, required=True, metavar="NAME", help="such as model.layers.3.mlp")
+    parser.add_argument("--wait", type=_seconds, default=60.0, metavar="S", help="for an eager step (default: 60)")
+    parser.add_argument("--out", type=_path, metavar="DIR", help="keep the recording there")
+    parser.add_argument("--take-over", action="store_true", help="end another one's recording first")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
 def _add_setup(parser: argparse._ActionsContainer, *, gpu: str) -> None:
     """What a command line alone does not say of a server."""
     parser.add_argument(
@@ -162,6 +202,32 @@ def _word(text: str) -> str:
     if not text.strip():
         raise argparse.ArgumentTypeError("an empty word names nothing")
     return text
+
+
+def _target(text: str) -> str:
+    is_pid = text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) > 0
+    if not (is_pid or text == "auto" or text.startswith(("http://", "https://"))):
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is no pid, no http(s)://HOST:PORT, and not auto")
+    return text
+
+
+def _header(text: str) -> tuple[str, str]:
+    from m3probe.attach.fetch import header
+
+    try:
+        return header(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not (text.isascii() and 0 < value <= MOST_SECONDS):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of seconds up to {MOST_SECONDS:,}")
+    return value
 
 
 def _size(text: str) -> int:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from m3probe import _streams
 from m3probe._arguments import Verb, parser_of, split
-from m3probe.errors import M3ProbeError, UsageError
+from m3probe.errors import M3ProbeError, UnreadableInput, UsageError
 
 if TYPE_CHECKING:
+    from m3probe.attach.asked import Asked
     from m3probe.model.judgement import Judgement
     from m3probe.model.recording import Recording
     from m3probe.recipe.asking import Server
@@ -147,7 +148,96 @@ def _explained(args: argparse.Namespace) -> int:
     return _said(path_card(args.explain, path, titles, _width(), _color(), ascii_only=plain))
 
 
-VERBS: dict[str, Verb] = {"analyze": analyze, "inspect": inspect, "assert": assert_, "recipe": recipe}
+def attach(args: argparse.Namespace) -> int:
+    """Record a running server: ``m3probe attach URL|PID|auto``."""
+    from m3probe.attach.attaching import attach as attached
+    from m3probe.present.attach_progress import narration
+
+    asked = _asked(args)
+    drawn = not args.no_progress and _streams.is_terminal(sys.stderr)
+    with narration(_narrate, drawn=drawn) as told:
+        report = attached(asked, told)
+    status = UnreadableInput.exit_code if report.outcome == "nothing" else 0
+    cut_short = report.ended == "interrupted" and (asked.seconds is not None or asked.steps is not None)
+    status = status or (EXIT_INTERRUPTED if cut_short else 0)
+    if args.json:
+        from m3probe.present.json import plain_json
+
+        return _said(plain_json(report), status)
+    from m3probe.present.attach_text import attach_text
+    from m3probe.present.text import wants_ascii
+
+    plain = wants_ascii(getattr(sys.stdout, "encoding", None))
+    text = attach_text(report, _width(), _color(), ascii_only=plain)
+    answer = _answer_of(report.folder) if report.folder and report.outcome != "nothing" else ""
+    return _said(f"{text}\n\n{answer}" if answer else text, status)
+
+
+def _asked(args: argparse.Namespace) -> Asked:
+    from m3probe.attach.asked import Asked
+
+    return Asked(
+        target=args.target,
+        seconds=args.seconds,
+        steps=args.steps,
+        out=args.out,
+        once=args.once,
+        headers=dict(args.header),
+        cacert=args.cacert,
+        inject=args.inject,
+        take_over=args.take_over,
+        twin=args.eager_twin,
+        profile=args.profile_steps,
+        force_profiler=args.force_profiler,
+        full_rows_s=args.full_rows or 0.0,
+        routing=args.routing,
+        overlap=args.overlap,
+    )
+
+
+def _answer_of(folder: str) -> str:
+    """The report on what was recorded; a recording that cannot be read yet is there all the same."""
+    from m3probe import pipeline
+    from m3probe.present.text import report_text, wants_ascii
+
+    try:
+        report = pipeline.analyze([Path(folder)])
+    except M3ProbeError as error:
+        return f"no report on it: {error.sentence()}"
+    plain = wants_ascii(getattr(sys.stdout, "encoding", None))
+    return report_text(report, width=_width(), color=_color(), ascii_only=plain)
+
+
+def verify(args: argparse.Namespace) -> int:
+    """Recompute a module: ``m3probe verify --module NAME [PID|auto]``."""
+    from m3probe.attach.verifying import AskedVerify
+    from m3probe.attach.verifying import verify as verified
+    from m3probe.present.attach_progress import narration
+
+    if args.target.startswith("http"):
+        raise UsageError("verify needs the server's processes, not its address", next_move="Give a pid or auto")
+    asked = AskedVerify(args.module, args.target, args.out, args.wait, args.take_over)
+    with narration(_narrate, drawn=False) as told:
+        report = verified(asked, told)
+    if args.json:
+        from m3probe.present.json import plain_json
+
+        return _said(plain_json(report), report.exit_code)
+    from m3probe.present.attach_text import verify_text
+    from m3probe.present.text import wants_ascii
+
+    plain = wants_ascii(getattr(sys.stdout, "encoding", None))
+    return _said(verify_text(report, _width(), _color(), ascii_only=plain), report.exit_code)
+
+
+VERBS: dict[str, Verb] = {
+    "analyze": analyze,
+    "inspect": inspect,
+    "assert": assert_,
+    "recipe": recipe,
+    "attach": attach,
+    "verify": verify,
+}
 
 
 # --- the JUnit file ------------------------------------------------------------------------------------------
@@ -247,6 +337,10 @@ def _server(args: argparse.Namespace, file: Path | None) -> Server:
 def _said(text: str, status: int = 0) -> int:
     """Print the result. ``status`` is settled before: no closed pipe turns a failed rule into a pass."""
     return _streams.finish(status, f"{text}\n")
+
+
+def _narrate(text: str) -> None:
+    _streams.put(sys.stderr, f"{text}\n")
 
 
 def _width() -> int:

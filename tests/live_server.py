@@ -129,7 +129,15 @@ def begin(folder: Path, model: Path, *flags: str, site: Path | None = None, **en
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("M3PROBE", "VLLM", "PYTHON"))}
     env = kept | own | ({"PYTHONPATH": str(site)} if site else {}) | env
     port = free_port()
-    command = [str(vllm_python()), "-m", "vllm.entrypoints.openai.api_server", "--model", str(model), "--port", str(port)]
+    command = [
+        str(vllm_python()),
+        "-m",
+        "vllm.entrypoints.openai.api_server",
+        "--model",
+        str(model),
+        "--port",
+        str(port),
+    ]
     log = folder / "log"
     with log.open("wb") as out:
         process = subprocess.Popen(

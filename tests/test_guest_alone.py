@@ -7,7 +7,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tree import ROOT, modules
+from guest_kit import copied_tree
+from tree import modules
 
 GUEST_ROOMS = ("m3probe.schema", "m3probe.fastpaths", "m3probe.gates", "m3probe.collectors")
 SHOW = """
@@ -28,11 +29,7 @@ print(json.dumps([failed, sorted({{m.partition(".")[0] for m in sys.modules}} - 
 def mounted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """m3probe installed without its dependencies, and a folder that holds msgspec alone."""
     folder, beside = tmp_path_factory.mktemp("mounted"), tmp_path_factory.mktemp("msgspec")
-    copy = tmp_path_factory.mktemp("tree") / "tree"
-    ignored = {"build", "tests", "samples", "docs", "benchmarks"}
-    from shutil import copytree
-
-    copytree(ROOT, copy, ignore=lambda _at, names: [n for n in names if n in ignored or n.startswith(".")])
+    copy = copied_tree(tmp_path_factory.mktemp("tree") / "tree")
     install = ["-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target", str(folder), str(copy)]
     done = subprocess.run([sys.executable, *install], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -44,7 +44,7 @@ def find(seam: str) -> Found:
     *path, name = wanted.name.split(".")
     owner: Any = module
     for part in path:
-        owner = getattr(owner, part, None)
+        owner = inspect.getattr_static(owner, part, None)  # vLLM's stand-ins for missing packages raise when asked
     found = inspect.getattr_static(owner, name, None) if owner is not None else None
     if found is None:
         return Found("absent", text=f"{wanted.module} has no {wanted.name}")

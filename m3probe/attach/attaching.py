@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import socket
 from contextlib import suppress
+from itertools import pairwise
 
 from m3probe.attach import inject as injection
 from m3probe.attach import proc as processes
-from m3probe.attach import servers, vllm_profiler
+from m3probe.attach import guests, servers, vllm_profiler
 from m3probe.attach.asked import Asked, Told
 from m3probe.attach.crew import Crew
 from m3probe.attach.fetch import OK, Client, client
@@ -94,6 +95,7 @@ def _processes_of(address: Client, asked: Asked) -> tuple[Crew | None, str]:
 
 
 def _by_process(asked: Asked, told: Told) -> Found:
+    guests.sweep(asked.proc)
     server = servers.find(asked.target, asked.proc)
     check_within(server, asked)
     address = _address_of(server, asked)
@@ -119,7 +121,7 @@ def _address_of(server: servers.Server, asked: Asked) -> Client | None:
 
 
 def _values(words: tuple[str, ...], option: str) -> list[str]:
-    after = [value for name, value in zip(words, words[1:], strict=False) if name == option]
+    after = [value for name, value in pairwise(words) if name == option]
     return after + [word.partition("=")[2] for word in words if word.startswith(f"{option}=")]
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from m3probe.schema.control import Answer, Ask, Hello, Refused, Status
 from m3probe.schema.frames import Cut, frame, payloads
-from m3probe.schema.sockets import owned, peer, receive
+from m3probe.schema.sockets import owned, peer, receive, run_folder
 
 WAIT_S = 10.0
 """A guest answers from a thread of its own, which waits for the interpreter lock of a busy process; Arm opens a file
@@ -64,14 +64,32 @@ def status(pid: int, path: Path, within_s: float = WAIT_S) -> Status:
 
 
 def remove_stale(path: Path, pid: int, proc: Path) -> bool:
-    """Remove the socket of a process that has ended; whether there was one."""
-    if (proc / str(pid)).exists() or not path.is_socket():
+    """Remove the socket of a process that has ended; whether there was one.
+
+    One that answers is left alone: in another pid namespace that shares the folder its process may live unseen.
+    """
+    if (proc / str(pid)).exists() or not path.is_socket() or not owned(path.parent):
         return False
-    with suppress(OSError):
-        if owned(path.parent):
-            path.unlink()
-            return True
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        try:
+            connection.settimeout(1.0)
+            connection.connect(str(path))
+        except ConnectionRefusedError:
+            with suppress(OSError):
+                path.unlink()
+                return True
+        except OSError:
+            pass
     return False
+
+
+def sweep(proc: Path) -> int:
+    """Remove what processes that were killed have left in this user's folder; how many sockets that were."""
+    folder = run_folder()
+    with suppress(OSError):
+        named = [path for path in folder.iterdir() if path.suffix == ".sock" and path.stem.isdecimal()]
+        return sum(remove_stale(path, int(path.stem), proc) for path in named)
+    return 0
 
 
 def _check(connection: socket.socket, pid: int) -> None:

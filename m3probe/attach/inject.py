@@ -17,7 +17,7 @@ import m3probe
 from m3probe.attach import guests
 from m3probe.attach import proc as processes
 from m3probe.attach.advice import PLUGIN, Situation, advice
-from m3probe.attach.ptrace import ADVICE, ability
+from m3probe.attach.ptrace import ADVICE, refusal_of
 from m3probe.errors import UsageError
 from m3probe.schema.control import Status
 
@@ -66,10 +66,8 @@ def check_tool() -> None:
 
 def refusal(pid: int, proc: Path = processes.PROC) -> str:
     """Why this process may not be traced from here, and what to do; empty where it may."""
-    able = ability(pid, proc)
-    if able.allowed:
-        return ""
-    return f"{advice(Situation('hypno', ptrace=False))} ({able.reason}). {ADVICE}"
+    why = refusal_of(pid, proc)
+    return f"{advice(Situation('hypno', ptrace=False))} ({why}). {ADVICE}" if why else ""
 
 
 def inject(pid: int, path: Path) -> Status:

@@ -170,8 +170,12 @@ def _address(text: str) -> str:
 
 def _open_files(limits: str) -> tuple[int, int]:
     line = next((line for line in limits.splitlines() if line.startswith("Max open files")), "")
-    soft, hard = (line.split()[3:5] + ["", ""])[:2]
-    return tuple(2**63 - 1 if word == _UNLIMITED else _number(word) for word in (soft, hard))  # type: ignore[return-value]
+    soft, hard, *_ = [*line.split()[3:5], "", ""]
+    return _limit(soft), _limit(hard)
+
+
+def _limit(word: str) -> int:
+    return 2**63 - 1 if word == _UNLIMITED else _number(word)
 
 
 def _fields(status: str) -> dict[str, str]:

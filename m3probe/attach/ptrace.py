@@ -5,7 +5,6 @@ A bounding set that holds the capability gives nothing: what counts is the effec
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from m3probe.attach import proc as processes
@@ -21,21 +20,13 @@ _SCOPES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Ability:
-    """Whether tracing is allowed; ``reason``: why not."""
-
-    allowed: bool
-    reason: str = ""
-
-
 def has_sys_ptrace(status: str) -> bool:
     """Whether ``/proc/PID/status`` shows the capability as effective."""
     return bool(_mask(status, "CapEff") >> SYS_PTRACE & 1)
 
 
-def may_trace(own: str, target: str, scope: str) -> Ability:
-    """What ptrace(2) and Yama will say.
+def refusal(own: str, target: str, scope: str) -> str:
+    """Why ptrace(2) or Yama will refuse; empty where they will not.
 
     Args:
         own: ``/proc/self/status``.
@@ -43,25 +34,25 @@ def may_trace(own: str, target: str, scope: str) -> Ability:
         scope: ``/proc/sys/kernel/yama/ptrace_scope``; empty where the kernel has no Yama.
     """
     if scope == "3":
-        return Ability(False, "ptrace_scope is 3: nobody can trace until the next boot")
+        return "ptrace_scope is 3: nobody can trace until the next boot"
     if has_sys_ptrace(own):
-        return Ability(True)
+        return ""
     if _uids(own)[:1] * 3 != _uids(target)[:3]:
-        return Ability(False, f"it runs as uid {_first(target)}, this is uid {_first(own)} without SYS_PTRACE")
+        return f"it runs as uid {_first(target)}, this is uid {_first(own)} without SYS_PTRACE"
     if scope in _SCOPES:
-        return Ability(False, _SCOPES[scope])
+        return _SCOPES[scope]
     if _mask(target, "CapPrm") & ~_mask(own, "CapPrm"):
-        return Ability(False, "it has capabilities that this process has not, and this one lacks SYS_PTRACE")
-    return Ability(True)
+        return "it has capabilities that this process has not, and this one lacks SYS_PTRACE"
+    return ""
 
 
-def ability(pid: int, proc: Path = processes.PROC) -> Ability:
-    """``may_trace`` of a live process, from what the kernel says now."""
+def refusal_of(pid: int, proc: Path = processes.PROC) -> str:
+    """``refusal`` for a live process, from what the kernel says now."""
     try:
         scope = (proc / "sys/kernel/yama/ptrace_scope").read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
         scope = ""
-    return may_trace(processes.status_text("self", proc), processes.status_text(pid, proc), scope)
+    return refusal(processes.status_text("self", proc), processes.status_text(pid, proc), scope)
 
 
 def _mask(status: str, name: str) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from m3probe.model.attach_report import AttachReport, VerifyReport
 from m3probe.model.path_report import PathsSection
 from m3probe.model.recipe_report import RecipeReport
 from m3probe.model.report import (
@@ -59,6 +60,12 @@ def report_json(report: Report) -> str:
 def inspect_json(kind: str, outcome: str, facts: Mapping[str, Any], warnings: Sequence[Any]) -> str:
     """What is in one input: ``facts`` by name, ``warnings`` as sentences or notes."""
     return _written({"kind": kind, "outcome": outcome, "facts": facts, "warnings": warnings})
+
+
+def plain_json(report: AttachReport | VerifyReport) -> str:
+    """What ``attach`` or ``verify`` found and did (docs/attach.schema.json)."""
+    names = sorted((field.name for field in fields(report)), key=lambda name: name != "schema_version")
+    return _written({name: getattr(report, name) for name in names})
 
 
 def recipe_json(report: RecipeReport) -> str:

@@ -152,6 +152,7 @@ class StepRow(Record, tag="step"):
     step: int
     phase: str
     rows: int
+    role: Role = Role.UNKNOWN
     padded_rows: int = -1
     requests: int = -1
     ctx_reqs: int = -1
@@ -182,7 +183,8 @@ class StepRow(Record, tag="step"):
 class StepCount(msgspec.Struct, array_like=True, gc=False, frozen=True):
     """Steps of one kind within one second: sums over them. Times are sums of ns, -1 where not taken.
 
-    ``rows`` is per step where ``exact``, so that M is known; else the sum alone is.
+    ``padded_rows`` is M of one step: of the descriptor under graphs, the real rows of an eager step; where
+    ``padded_rows * count`` is not ``rows_sum``, eager steps of several sizes were counted together.
     """
 
     phase: str
@@ -208,6 +210,9 @@ class StepCount(msgspec.Struct, array_like=True, gc=False, frozen=True):
     output_ns: int = -1
     idle_ns: int = -1
     """Between the end of the step before and the start of this one, in this process."""
+    role: Role = Role.UNKNOWN
+    """Whose times these are: one process may be engine and worker, and then counts each step twice."""
+    stage: Stage = Stage.EAGER
 
 
 class StepCounts(Record, tag="steps"):
@@ -242,11 +247,16 @@ class Dispatch(Record, tag="dispatch"):
 
 
 class Collective(Record, tag="collective"):
-    """Calls of one collective: ``payload_bytes`` of one call on this rank."""
+    """Calls of one collective: ``payload_bytes`` of one call on this rank; -1 where calls of several sizes are summed.
+
+    ``backend``: ``shm``, ``quick``, ``aiter``, ``custom``, ``symm``, ``flashinfer``, ``pynccl``, ``torch:gloo``, ...
+    """
 
     op: str
     group: str
     payload_bytes: int
+    payload_sum_bytes: int = -1
+    """Over all calls, where ``payload_bytes`` is -1."""
     dtype: str = ""
     backend: str = ""
     ranks: int = -1
@@ -258,7 +268,10 @@ class Collective(Record, tag="collective"):
 
 
 class KvTransfer(Record, tag="kv_transfer"):
-    """Calls of a KV connector. ``direction``: ``load``, ``save``, ``register``, ``finish``."""
+    """Calls of a KV connector. ``direction``: ``load``, ``save``, ``register``, ``finish``.
+
+    Bytes, tokens, requests and time are sums over ``count`` calls; ``seam``: one transfer may be seen at several.
+    """
 
     connector: str
     direction: str

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 TOLD = (
     "VLLM_", "AITER_", "M3PROBE", "HIP_", "HSA_", "ROCR_", "ROCM_", "CUDA_", "NCCL_", "RCCL_", "PYTORCH_", "TORCH_",
-    "TRITON_", "OMP_", "GPU_MAX_HW_QUEUES", "HF_HUB_OFFLINE",
+    "TRITON_", "OMP_", "ROCPROFILER_", "GPU_MAX_HW_QUEUES", "HF_HUB_OFFLINE",
 )  # fmt: skip
 HIDDEN = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
 """A variable or option with one of these in its name is told as set, its value never (VLLM_API_KEY, ``--api-key``)."""

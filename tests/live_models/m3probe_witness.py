@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import FunctionType, MethodType
 from typing import Any
 
 OURS = "m3probe/collectors/"
@@ -43,11 +44,11 @@ def _testimony() -> dict[str, Any]:
     """Wrappers of m3probe by place, and the identity of every function of the classes that it may hook."""
     wrapped, objects = {}, {}
     for place, value in _attributes():
-        inner = getattr(value, "__func__", value)
-        if OURS in getattr(getattr(inner, "__code__", None), "co_filename", "").replace("/build/linked", ""):
-            wrapped[place] = getattr(inner, "__qualname__", "")
-        if callable(inner):
+        inner = value.__func__ if isinstance(value, staticmethod | classmethod | MethodType) else value
+        if isinstance(inner, FunctionType):  # other objects may do anything when they are asked for an attribute
             objects[place] = id(value)
+            if OURS in inner.__code__.co_filename:
+                wrapped[place] = inner.__qualname__
     return {"wrapped": wrapped, "objects": objects, "threads": sorted(t.name for t in threading.enumerate())}
 
 
@@ -73,9 +74,9 @@ def _of_layers() -> Iterator[tuple[str, Any]]:
         gc.unfreeze()  # vLLM freezes its objects, and the collector does not show those
     try:
         for found in gc.get_objects():
-            if type(found).__module__.startswith("vllm.") and hasattr(found, "__dict__"):
+            if str(type(found).__module__).startswith("vllm.") and type(found).__dictoffset__:
                 for key, value in list(vars(found).items()):
-                    if callable(value) and hasattr(value, "__code__"):
+                    if isinstance(value, FunctionType):
                         yield f"{type(found).__module__}.{type(found).__name__}@{id(found)}.{key}", value
     finally:
         if frozen:
