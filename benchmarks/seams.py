@@ -16,25 +16,28 @@ from m3probe.vllm_source.seams import SeamFound, SeamState, check
 from m3probe.vllm_source.tree import tree_at
 
 VERSIONS = ("0.24.0", "0.25.1", "0.32.0", "0.33.0")
+ELSEWHERE = "elsewhere"
+"""Of another package (torch, aiter): looked up at run time alone."""
 BEGIN, END = "<!-- seams: begin -->", "<!-- seams: end -->"
 
 
 def table(trees: Path) -> str:
     """Markdown, one row a seam in the order of the ids: state and line in each release."""
-    found = {version: check(tree_at(trees / version), SEAMS) for version in VERSIONS}
+    own = {name: seam for name, seam in SEAMS.items() if seam.module.startswith("vllm.")}
+    found = {version: check(tree_at(trees / version), own) for version in VERSIONS}
     lines = [f"| seam | attribute | {' | '.join(VERSIONS)} |", "|--|--|" + "--|" * len(VERSIONS)]
     for name in sorted(SEAMS):
         seam = SEAMS[name]
-        module = seam.module.removeprefix("vllm.")
         needs = f" ({', '.join(seam.needs)})" if seam.needs else ""
-        cells = " | ".join(_cell(found[version][name]) for version in VERSIONS)
-        lines.append(f"| `{name}` | `{module}:{seam.name}`{needs} | {cells} |")
+        cells = [_cell(found[version][name]) if name in own else ELSEWHERE for version in VERSIONS]
+        lines.append(f"| `{name}` | `{seam.module}:{seam.name}`{needs} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def _cell(found: SeamFound) -> str:
-    line = found.where.rpartition(":")[2]
-    return line if found.state is SeamState.PRESENT else f"**{found.state}** {found.text}".strip()
+    if found.state is SeamState.PRESENT:
+        return found.where.rpartition(":")[2]
+    return f"**changed** {found.text}" if found.state is SeamState.CHANGED else "**absent**"
 
 
 def between_marks(text: str) -> str:

@@ -137,7 +137,7 @@ class Calls:
             self.dropped += 1
             return
         name = getattr(group, "unique_name", "")
-        backend = frame.backend or _by_torch(group)
+        backend = frame.backend or _by_default(group, kind)
         self._queue.append(
             Call(kind.op, name, payload, dtype, backend, ranks, kind.fused, NOW.phase, NOW.descriptor, NOW.stage)
         )
@@ -161,8 +161,12 @@ def tensor_parallel() -> Any:
     return getattr(sys.modules.get("vllm.distributed.parallel_state"), "_TP", None)
 
 
-def _by_torch(group: Any) -> str:
-    """No communicator of vLLM's ran inside: ``torch.distributed`` carried it."""
+def _by_default(group: Any, kind: Kind) -> str:
+    """No communicator of vLLM's ran inside: the all-to-all manager of experts did it, else ``torch.distributed``."""
+    if kind.whole and kind.group is None:
+        manager = getattr(getattr(group, "device_communicator", None), "all2all_manager", None)
+        if manager is not None:
+            return type(manager).__name__
     return f"torch:{getattr(group, 'torch_distributed_backend', '')}".rstrip(":")
 
 

@@ -14,7 +14,7 @@ from m3probe.schema.records import Descriptor
 
 V1 = ("vllm.compilation.cuda_graph", "CUDAGraphWrapper")
 BREAKABLE = ("vllm.compilation.breakable_cudagraph", "BreakableCUDAGraphWrapper")
-NONE = "NONE"
+NONE, PIECEWISE = "NONE", "PIECEWISE"
 
 
 class Descriptors:
@@ -28,21 +28,24 @@ class Descriptors:
         self._ids: dict[Any, int] = {}
         self._tell = tell
 
-    def id(self, key: Any, mode: str, runner: str) -> int:
-        """The number of a key, new when it was not met before; -1 for mode NONE."""
+    def id(self, key: Any, mode: str, runner: str, *, draft: bool = False) -> int:
+        """The number of a key, new when it was not met before; -1 for mode NONE.
+
+        ``draft``: a draft model's graphs have keys that equal the target's.
+        """
         if mode == NONE:
             return -1
-        found = self._ids.get((key, mode))
+        found = self._ids.get((key, mode, draft))
         if found is None:
-            found = self._ids[key, mode] = len(self._ids)
-            self._tell(described(found, key, mode, runner))
+            found = self._ids[key, mode, draft] = len(self._ids)
+            self._tell(described(found, key, mode, runner, draft=draft))
         return found
 
     def __len__(self) -> int:
         return len(self._ids)
 
 
-def described(number: int, key: Any, mode: str, runner: str) -> Descriptor:
+def described(number: int, key: Any, mode: str, runner: str, *, draft: bool = False) -> Descriptor:
     """A ``BatchDescriptor`` (V1, breakable) or ``BatchExecutionDescriptor`` (V2) as a record."""
     uniform = getattr(key, "uniform", None)
     if uniform is None and hasattr(key, "uniform_token_count"):
@@ -54,6 +57,7 @@ def described(number: int, key: Any, mode: str, runner: str) -> Descriptor:
         requests=_int(getattr(key, "num_reqs", -1)),
         uniform=uniform,
         runner=runner,
+        draft=draft,
         text=str(key)[:200],
     )
 
@@ -72,7 +76,13 @@ def captured(runner: Any) -> Iterator[tuple[Any, str, str]]:
     for wrapper in _instances(BREAKABLE):
         for entry in list(getattr(wrapper, "entries", {}).values()):
             if getattr(entry, "capture", None) is not None:
-                yield entry.batch_descriptor, "PIECEWISE", "breakable"
+                yield entry.batch_descriptor, _mode_of(runner, entry.batch_descriptor), "breakable"
+
+
+def _mode_of(runner: Any, key: Any) -> str:
+    """Under which mode V1 dispatches a breakable graph: until 0.25.1 one wrapper took FULL and PIECEWISE."""
+    keys = getattr(getattr(runner, "cudagraph_dispatcher", None), "cudagraph_keys", {})
+    return next((mode_name(mode) for mode, held in keys.items() if key in held), PIECEWISE)
 
 
 def _of_manager(manager: Any) -> Iterator[tuple[Any, str, str]]:
@@ -81,7 +91,7 @@ def _of_manager(manager: Any) -> Iterator[tuple[Any, str, str]]:
     for keys in list(getattr(manager, "_capture_descs", {}).values()):
         for key in keys:
             mode = mode_name(getattr(key, "cg_mode", None))
-            if key in graphs or (mode == "PIECEWISE" and getattr(manager, "_graphs_captured", False)):
+            if key in graphs or (mode == PIECEWISE and getattr(manager, "_graphs_captured", False)):
                 yield key, mode, "v2"
 
 

@@ -7,7 +7,7 @@ import threading
 import time
 import weakref
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from m3probe.collectors import _exit, _process, _shelf
 from m3probe.collectors._control import Control
@@ -23,6 +23,7 @@ from m3probe.schema.frames import SUFFIX
 from m3probe.schema.roles import Level, Role
 
 NEAREST = (Role.WORKER, Role.ENGINE, Role.API)
+R = TypeVar("R", bound=records.Record)
 
 
 class Probe:
@@ -69,6 +70,10 @@ class Probe:
         """A fact of load or capture: kept, and written when recording begins (or at once while it runs)."""
         self._ledger.keep(record)
         self.put(record)
+
+    def told(self, kind: type[R]) -> list[R]:
+        """Facts of one kind that are in the ledger."""
+        return [record for record in self._ledger.all() if isinstance(record, kind)]
 
     def put(self, record: records.AnyRecord) -> None:
         """A fact while recording; nowhere to go otherwise."""

@@ -64,7 +64,7 @@ def _scheduler(steps: list[Any]) -> dict[str, float]:
     values: Counter[str] = Counter()
     for step in steps:
         values.update(_counters(step))
-    told = dict(values) | {"steps": float(len(steps))}
+    told = dict(values) | {"stat_updates": float(len(steps))}
     gauges = [_gauges(step) for step in steps]
     for name in sorted({name for step in gauges for name in step}):
         series = [step.get(name, 0.0) for step in gauges]

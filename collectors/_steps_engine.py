@@ -25,7 +25,7 @@ class EngineSteps:
     def __init__(self, probe: Probe) -> None:
         self.probe = probe
         self.done: deque[Done] = deque(maxlen=MOST_WAITING)
-        self.finished = 0
+        self.lost = 0
         self._open: dict[int, tuple[int, int, int, Any]] = {}
         self._updating = 0
         self._planned = 0
@@ -58,7 +58,8 @@ class EngineSteps:
             return
         planned_at, planned, step, plan = found
         now = monotonic_ns()
-        self.finished += 1
+        if len(self.done) == MOST_WAITING:
+            self.lost += 1
         self.done.append(
             Done(
                 step=step,

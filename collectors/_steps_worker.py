@@ -1,8 +1,8 @@
-"""Steps as a worker executes them: two hooks a step in eager mode, one more for the dispatch, one a replayed graph."""
+"""Steps as a worker executes them: four hooks a step, one more a replayed graph."""
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,9 @@ from m3probe.collectors._descriptors import Descriptors, mode_name
 from m3probe.collectors._now import NOW
 from m3probe.collectors._patch import Make, around
 from m3probe.collectors._steps_count import Done
+from m3probe.collectors._steps_drafts import builders, drafted_on_prefill, watch_drafts
 from m3probe.collectors._steps_plan import EMPTY, Plan, plan_of
+from m3probe.collectors._twin import Twins
 from m3probe.schema.roles import Role, Stage
 
 if TYPE_CHECKING:
@@ -21,14 +23,21 @@ MOST_WAITING = 100_000
 
 
 class WorkerSteps:
-    """The hooks of one worker, and the finished steps that wait to be counted."""
+    """The hooks of one worker, and the finished steps that wait to be counted.
 
-    def __init__(self, probe: Probe, descriptors: Descriptors) -> None:
-        self.probe, self.descriptors = probe, descriptors
+    Attributes:
+        done: finished steps, oldest first; the writer's thread takes them away.
+        lost: finished steps that pushed an older one out.
+        draft_replays: FULL replays of a draft model by descriptor; the writer's thread takes them away.
+    """
+
+    def __init__(self, probe: Probe, descriptors: Descriptors, twins: Twins) -> None:
+        self.probe, self.descriptors, self.twins = probe, descriptors, twins
         self.done: deque[Done] = deque(maxlen=MOST_WAITING)
-        self.finished = 0
+        self.lost = 0
+        self.draft_replays: deque[int] = deque(maxlen=MOST_WAITING)
         self._plan: Plan | None = None
-        self._t = [0, 0, 0, 0]
+        self._start = self._launch = self._launched = self._end = 0
         self._padded, self._mode = -1, "NONE"
         self._replays = self._replays_before = 0
         self._on_prefill = -1
@@ -36,41 +45,42 @@ class WorkerSteps:
         self._runner: Any = None
 
     def arm(self) -> None:
-        """Put the hooks on; both runners' where both are there: only the one in use is called."""
+        """Put the hooks on: those of the runner that is in use."""
         self._runner = getattr(self.probe.host(Role.WORKER), "model_runner", None)
-        NOW.stage = Stage.EAGER
+        NOW.stage, NOW.step = Stage.EAGER, -1
         self._hook("step_execute", before=self._begins, after=self._ends)
         self._hook("step_sample", after=self._sampled)
-        if getattr(self._runner, "cudagraph_manager", None) is not None or not hasattr(self._runner, "_model_forward"):
-            self._hook("step_dispatch_v2", after=self._dispatched_v2)
-            self._hook("step_full_v2", before=self._launches, after=self._launched)
-            self._hook("step_pieces_v2", before=self._launches, after=self._launched)
-        else:
+        if hasattr(self._runner, "_model_forward"):
             self._hook("step_dispatch", after=self._dispatched)
-            self._hook("step_forward", before=self._launches, after=self._launched)
+            self._hook("step_forward", before=self._launches, after=self._has_launched)
+        else:
+            self._hook("step_dispatch_v2", after=self._dispatched_v2)
+            self._hook("step_full_v2", before=self._replays_full, after=self._has_launched)
+            self.probe.hook("step_context_v2", self._timed())
         self.probe.hook("graph_replay", self._count_replays())
-        self._watch_drafts()
-
-    def close(self) -> None:
-        """The last step is finished where nobody samples (pooling, a pipeline's first ranks)."""
-        self._finish(0)
+        watch_drafts(self.probe, self._runner)
+        for builder in builders(self._runner):
+            self.probe.patches.put(
+                "step_metadata", builder, "build", around(self.probe.patches, "step_metadata", after=self._metadata)
+            )
 
     # -- hooks ---------------------------------------------------------------------------------------------------
 
     def _begins(self, _worker: Any, scheduler_output: Any, *_args: Any, **_kwargs: Any) -> None:
         if self._plan is not None:
             self._finish(0)
-        plan = plan_of(scheduler_output)
-        self._plan = plan
+        plan = self._plan = plan_of(scheduler_output)
         self._replays_before, self._mode, self._padded, self._on_prefill = self._replays, "NONE", plan.rows, -1
-        NOW.phase, NOW.rows, NOW.descriptor = plan.phase, plan.rows, -1
+        NOW.phase, NOW.rows, NOW.descriptor, NOW.is_draft = plan.phase, plan.rows, -1, False
         if plan is not EMPTY:
             NOW.step = self.probe.step
             self.probe.step += 1
-        self._t = [monotonic_ns(), 0, 0, 0]
+            NOW.stage = Stage.TWIN if self.twins.runs(NOW.step) else Stage.EAGER
+        self._launch = self._launched = self._end = 0
+        self._start = monotonic_ns()
 
     def _ends(self, _token: Any, result: Any, *_args: Any, **_kwargs: Any) -> None:
-        self._t[3] = monotonic_ns()
+        self._end = monotonic_ns()
         if result is not None or self._plan is EMPTY:  # None: sample_tokens is called next
             self._finish(0)
 
@@ -78,25 +88,35 @@ class WorkerSteps:
         self._finish(monotonic_ns())
 
     def _launches(self, *_args: Any, **_kwargs: Any) -> None:
-        if not self._t[1]:
-            self._t[1] = monotonic_ns()
+        if not self._launch and self._plan is not None:
+            self._launch = monotonic_ns()
 
-    def _launched(self, *_args: Any, **_kwargs: Any) -> None:
-        if not self._t[2]:  # a draft model's launches come later in the step
-            self._t[2] = monotonic_ns()
+    def _has_launched(self, *_args: Any, **_kwargs: Any) -> None:
+        if not self._launched and self._plan is not None:  # a draft model's launches come later in the step
+            self._launched = monotonic_ns()
 
-    def _dispatched(self, _token: Any, result: Any, dispatcher: Any, *_args: Any, **_kwargs: Any) -> None:
-        if dispatcher is getattr(self._runner, "cudagraph_dispatcher", None):
-            mode, key = result
-            self._padded_batch(key, mode_name(mode), "v1")
+    def _dispatched(self, _token: Any, result: Any, *_args: Any, **_kwargs: Any) -> None:
+        self._padded_batch(result[1], mode_name(result[0]), "v1")
 
-    def _dispatched_v2(self, _token: Any, result: Any, manager: Any, *_args: Any, **_kwargs: Any) -> None:
-        if manager is getattr(self._runner, "cudagraph_manager", None):
-            self._padded_batch(result, mode_name(result.cg_mode), "v2")
+    def _dispatched_v2(self, _token: Any, result: Any, *_args: Any, **_kwargs: Any) -> None:
+        key = result[0]
+        self._padded_batch(key, mode_name(key.cg_mode), "v2")
 
     def _padded_batch(self, key: Any, mode: str, runner: str) -> None:
-        self._mode, self._padded = mode, key.num_tokens
-        NOW.descriptor = self.descriptors.id(key, mode, runner)
+        if self._plan is not None:  # dummy batches of data parallel ranks are no steps
+            self._mode, self._padded = mode, key.num_tokens
+            NOW.descriptor = self.descriptors.id(key, mode, runner)
+
+    def _replays_full(self, manager: Any, desc: Any, *_args: Any, **_kwargs: Any) -> None:
+        if manager is getattr(self._runner, "cudagraph_manager", None):
+            self._launches()
+        elif self._plan is not None:
+            self.draft_replays.append(self.descriptors.id(desc, "FULL", "v2", draft=True))
+
+    def _metadata(self, _token: Any, metadata: Any, *_args: Any, **_kwargs: Any) -> None:
+        plan = self._plan
+        if plan is not None and plan.spec_rows and not NOW.is_draft:
+            self._on_prefill = max(self._on_prefill, drafted_on_prefill(plan, metadata))
 
     # -- inside --------------------------------------------------------------------------------------------------
 
@@ -117,26 +137,26 @@ class WorkerSteps:
 
         return make
 
-    def _watch_drafts(self) -> None:
-        """With drafts: rows to verify that the attention metadata puts on the prefill side (a batch of unequal lengths)."""
-        if getattr(getattr(self._runner, "vllm_config", None), "speculative_config", None) is None:
-            return
-        for builder in _builders(self._runner):
-            seam = "step_metadata"
-            self.probe.patches.put(seam, builder, "build", around(self.probe.patches, seam, after=self._metadata))
+    def _timed(self) -> Make:
+        """Around vLLM's forward context, which V2 opens for piecewise and eager steps and closes after the model."""
+        on = self.probe.patches.switch("step_context_v2")
 
-    def _metadata(self, _token: Any, metadata: Any, *_args: Any, **_kwargs: Any) -> None:
-        plan, prefill = self._plan, getattr(metadata, "num_prefill_tokens", None)
-        if plan is not None and plan.spec_rows and isinstance(prefill, int):
-            self._on_prefill = max(self._on_prefill, prefill - plan.ctx_rows, 0)
+        def make(original: Any) -> Any:
+            def set_forward_context(*args: Any, **kwargs: Any) -> Any:
+                context = original(*args, **kwargs)
+                return Timed(self, context) if on else context
+
+            return set_forward_context
+
+        return make
 
     def _finish(self, sampled: int) -> None:
         plan = self._plan
         if plan is None:
             return
         self._plan = None
-        start, launch, launched, end = self._t
-        self.finished += 1
+        if len(self.done) == MOST_WAITING:
+            self.lost += 1
         self.done.append(
             Done(
                 step=NOW.step,
@@ -145,24 +165,38 @@ class WorkerSteps:
                 descriptor=NOW.descriptor,
                 padded_rows=self._padded,
                 replays=self._replays - self._replays_before,
-                spec_on_prefill=0 if not plan.spec_rows else self._on_prefill,
+                spec_on_prefill=self._on_prefill if plan.spec_rows else 0,
                 stage=NOW.stage,
-                t0=start,
-                t1=launch,
-                t2=launched,
-                t3=end,
+                t0=self._start,
+                t1=self._launch,
+                t2=self._launched,
+                t3=self._end,
                 t4=sampled,
-                idle_ns=start - self._last_end if self._last_end else -1,
+                idle_ns=self._start - self._last_end if self._last_end else -1,
             )
         )
-        self._last_end = sampled or end
+        self._last_end = sampled or self._end
         NOW.phase, NOW.descriptor, NOW.rows = "unknown", -1, -1
 
 
-def _builders(runner: Any) -> list[Any]:
-    """The attention metadata builders of a runner: one or more per attention group."""
-    found: list[Any] = []
-    for groups in getattr(runner, "attn_groups", None) or []:
-        for group in groups if isinstance(groups, list) else [groups]:
-            found += getattr(group, "metadata_builders", None) or []
-    return found
+class Timed:
+    """A context that tells when it was entered and left."""
+
+    __slots__ = ("context", "steps")
+
+    def __init__(self, steps: WorkerSteps, context: Any) -> None:
+        self.steps, self.context = steps, context
+
+    def __enter__(self) -> Any:
+        self.steps._launches()  # noqa: SLF001 - one thing in two classes
+        return self.context.__enter__()
+
+    def __exit__(self, *error: Any) -> Any:
+        left = self.context.__exit__(*error)
+        self.steps._has_launched()  # noqa: SLF001 - as above
+        return left
+
+
+def taken(replays: deque[int]) -> dict[int, int]:
+    """Numbers that were appended until now, counted."""
+    return dict(Counter(replays.popleft() for _ in range(len(replays))))

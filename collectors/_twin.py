@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from m3probe.collectors._probe import Probe
 
 MOST_STEPS = 1_000
+V1, V2 = ("twin_dispatch", "keys_initialized"), ("twin_dispatch_v2", "_graphs_captured")
+"""The dispatcher of each runner, and its own flag without which it answers mode NONE (0.24.0 to 0.33.0)."""
 
 
 class Twins:
@@ -24,37 +26,41 @@ class Twins:
 
     def __init__(self, probe: Probe) -> None:
         self.probe = probe
-        self._at = self._end = -1
+        self._at = self._end = 0
+        self._hooked = False
+
+    def runs(self, step: int) -> bool:
+        """Whether this step runs without replay."""
+        return self._at <= step < self._end
 
     def plan(self, ask: control.Twin) -> control.Answer:
-        """Run steps ``at`` to ``at + steps`` without replay."""
+        """Run steps ``at`` to ``at + steps`` without replay; 0 steps take back what has not begun."""
+        if ask.steps == 0 and self.probe.step < self._at:
+            self._at = self._end = 0
+            return control.Done(text="taken back")
         if not 0 < ask.steps <= MOST_STEPS:
             return control.Refused(text=f"{ask.steps} steps: a twin has 1 to {MOST_STEPS}")
         if ask.at <= self.probe.step:
             text = f"step {ask.at} is over here (now {self.probe.step})"
             return control.Refused(text=text, next_move="Ask for a later step")
-        hooked = self._at >= 0
-        self._at, self._end = ask.at, ask.at + ask.steps
-        if not hooked:
-            runner = getattr(self.probe.host(Role.WORKER), "model_runner", None)
-            v2 = getattr(runner, "cudagraph_manager", None) is not None
-            seam, flag = ("step_dispatch_v2", "_graphs_captured") if v2 else ("step_dispatch", "keys_initialized")
-            if not self.probe.hook(seam, self._eager(seam, flag)):
-                self._at = self._end = -1
+        runner = getattr(self.probe.host(Role.WORKER), "model_runner", None)
+        if not self._hooked:
+            seam, flag = V2 if getattr(runner, "cudagraph_manager", None) is not None else V1
+            self._hooked = self.probe.hook(seam, self._eager(seam, flag))
+            if not self._hooked:
                 return control.Refused(text=f"{seam} is not there: this build's replay cannot be switched off")
-        return control.Done(text=f"steps {ask.at} to {self._end - 1} run without replay")
+        self._at, self._end = ask.at, ask.at + ask.steps
+        hidden = "; code that vLLM compiled stays compiled, and hides its branches" if _compiled(runner) else ""
+        return control.Done(text=f"steps {ask.at} to {self._end - 1} run without replay{hidden}")
 
     def _eager(self, seam: str, flag: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """While a twin runs, dispatch finds no graph: both dispatchers answer mode NONE when ``flag`` is false."""
+        """While a twin runs, dispatch finds no graph, a draft model's neither."""
         on = self.probe.patches.switch(seam)
 
         def make(original: Callable[..., Any]) -> Callable[..., Any]:
             def dispatch(owner: Any, *args: Any, **kwargs: Any) -> Any:
-                if not on or not self._at <= NOW.step < self._end:
-                    if NOW.stage is Stage.TWIN:
-                        NOW.stage = Stage.EAGER
+                if not on or NOW.stage is not Stage.TWIN or not hasattr(owner, flag):
                     return original(owner, *args, **kwargs)
-                NOW.stage = Stage.TWIN
                 held = getattr(owner, flag)
                 try:
                     setattr(owner, flag, False)
@@ -65,3 +71,10 @@ class Twins:
             return dispatch
 
         return make
+
+
+def _compiled(runner: Any) -> bool:
+    """Whether vLLM compiles the model: ``CompilationConfig.mode`` is an int from 0 (none)."""
+    config = getattr(getattr(runner, "vllm_config", None), "compilation_config", None)
+    mode = getattr(config, "mode", None)
+    return bool(getattr(mode, "value", mode) or 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from m3probe.collectors._bytes_calls import Calls
+from m3probe.collectors._bytes_calls import Calls, tensor_parallel
 from m3probe.collectors._bytes_kinds import BACKEND_OF, KINDS
 from m3probe.collectors._bytes_kv import WorkerKv
 from m3probe.collectors._bytes_kv_engine import EngineKv
@@ -24,7 +24,7 @@ class Bytes(Part):
 
     def loaded(self) -> None:
         """Warm-up and capture follow: what is called there is what a replay runs."""
-        if self._role() is Role.WORKER and not self.probe.late:
+        if self.role is Role.WORKER and not self.probe.late:
             self._watch_calls()
             self._kv = WorkerKv(self.probe)
             self._kv.watch_made()
@@ -40,12 +40,13 @@ class Bytes(Part):
 
     def arm(self) -> None:
         """Count from now on."""
-        role, self._armed = self._role(), True
-        if role is Role.WORKER:
+        self._armed = True
+        if self.role is Role.WORKER:
+            self._tell_compiled()
             self._watch_calls()
             self._kv = WorkerKv(self.probe)
             self._kv.watch()
-        elif role is Role.ENGINE:
+        elif self.role is Role.ENGINE:
             self._kv = EngineKv(self.probe)
             self._kv.watch()
 
@@ -80,8 +81,15 @@ class Bytes(Part):
         self._calls = None
         self.probe.unhook(*KINDS, *BACKEND_OF)
 
-    def _role(self) -> Role:
-        return next((role for _name, role, part in self.probe.parts if part is self), Role.UNKNOWN)
+    def _tell_compiled(self) -> None:
+        """On CPU collectives are no ops of torch's (``use_custom_op_collectives``): compiled code holds them itself."""
+        config = getattr(self.probe.host(Role.WORKER), "vllm_config", None)
+        mode = int(getattr(getattr(config, "compilation_config", None), "mode", 0) or 0)
+        group = tensor_parallel()
+        if mode and getattr(group, "world_size", 1) > 1 and not getattr(group, "use_custom_op_call", True):
+            self.probe.note(
+                "compiled_collectives", "collectives inside compiled code are not seen on this platform", lossy=True
+            )
 
 
 COLLECTOR = Collector(

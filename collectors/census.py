@@ -2,7 +2,7 @@
 
 Times a replay's count it proves execution without one kernel record of the replay. Off by default: each window costs
 start-up some tenths of a second. A graph that is captured twice (vLLM 0.32 and 0.33 capture a sample first, to estimate
-memory) keeps its last census.
+memory) keeps its last census. A draft model's graphs have descriptor -1: drafts share the target's descriptors.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from m3probe.collectors._census_window import CaptureWindow
-from m3probe.collectors._now import NOW
 from m3probe.collectors._part import Collector, Part
 from m3probe.collectors._patch import around, in_words
 from m3probe.collectors._seams import SEAMS
@@ -26,7 +25,10 @@ if TYPE_CHECKING:
 
 SWITCH = "M3PROBE_CENSUS"
 V1, V2 = "census_v1", "census_v2"
-Key = tuple[int, str, str]
+MOST_TEXT = 200
+"""Of a descriptor, as its record has it."""
+Key = tuple[bool, str, str]
+"""Whether a draft model is captured, graph mode, descriptor in words."""
 
 
 class Census(Part):
@@ -35,7 +37,7 @@ class Census(Part):
     def __init__(self, probe: Probe) -> None:
         super().__init__(probe)
         self._window = CaptureWindow()
-        self._found: dict[Key, tuple[int, Reduced]] = {}
+        self._found: dict[Key, Reduced] = {}
         self._capturing: Key | None = None
         self._over = ""
 
@@ -57,11 +59,12 @@ class Census(Part):
         """Write what was found; take the hooks off."""
         self._close()
         self.probe.unhook(V1, V2)
-        for (_manager, mode, text), (descriptor, held) in self._found.items():
+        numbers = {(d.mode, d.text): d.id for d in self.probe.told(records.Descriptor)}
+        for (draft, mode, text), held in self._found.items():
+            descriptor = -1 if draft else numbers.get((mode, text), -1)
+            source = f"{'draft ' if draft else ''}{mode} {text}"
             for piece, kernels in enumerate(held.graphs):
-                self.probe.ledger(
-                    records.Census(descriptor=descriptor, piece=piece, kernels=kernels, source=f"{mode} {text}")
-                )
+                self.probe.ledger(records.Census(descriptor=descriptor, piece=piece, kernels=kernels, source=source))
         if self._found:
             spent = self._window.spent_ns / 1e9
             self.probe.note("census", f"the census of {len(self._found)} descriptors took {spent:.1f} s of start-up")
@@ -81,7 +84,7 @@ class Census(Part):
     # -- in the thread that captures -----------------------------------------------------------------------------
 
     def _v1_begins(self, _runner: Any, desc: Any, cudagraph_runtime_mode: Any, *_args: Any, **_names: Any) -> None:
-        self._open((0, cudagraph_runtime_mode.name, str(desc)))
+        self._open((False, cudagraph_runtime_mode.name, str(desc)[:MOST_TEXT]))
 
     def _v2(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Wraps the factory that vLLM asks per descriptor: once before its warm-up, once before its capture."""
@@ -105,7 +108,9 @@ class Census(Part):
         # Compiled pieces are captured by the second call of the warm-up's function; all others get one of their own.
         pieces = desc.cg_mode.name == "PIECEWISE" and not getattr(manager, "use_breakable_cg", False)
         if pieces or not warmup:
-            self._open((id(manager), desc.cg_mode.name, str(desc)))
+            runner = getattr(self.probe.host(Role.WORKER), "model_runner", None)
+            draft = manager is not getattr(runner, "cudagraph_manager", manager)
+            self._open((draft, desc.cg_mode.name, str(desc)[:MOST_TEXT]))
 
     def _open(self, key: Key) -> None:
         if not self._over and not self._window.running:
@@ -117,12 +122,12 @@ class Census(Part):
             self._guarded(self._keep)
 
     def _keep(self) -> None:
-        descriptor, held = NOW.descriptor, self._window.close()
+        held = self._window.close()
         kernels = sum(map(len, held.graphs))
         if held.unnamed and not kernels:
             self._stop("launches inside of a capture name no kernel here (CUDA): no kernel names in the census")
         elif held.graphs and self._capturing is not None:
-            self._found[self._capturing] = (descriptor, held)
+            self._found[self._capturing] = held
             if held.unnamed:
                 self.probe.note("census_part", "some launches inside of captures name no kernel", lossy=True)
 

@@ -26,10 +26,9 @@ class Queues(Part):
 
     def arm(self) -> None:
         """Hooks of the role that this part was made for."""
-        role = next((role for _name, role, part in self.probe.parts if part is self), Role.UNKNOWN)
-        if role is Role.API:
+        if self.role is Role.API:
             self._arm_stats()
-        elif role is Role.ENGINE:
+        elif self.role is Role.ENGINE:
             self._arm_engine()
 
     def tick(self) -> None:
@@ -68,7 +67,10 @@ class Queues(Part):
         if scheduler is None:
             return
         self._lengths = not getattr(scheduler, "log_stats", True)
-        if not getattr(scheduler.kv_cache_manager, "enable_caching", False):
+        manager = getattr(scheduler, "kv_cache_manager", None)
+        if manager is None:
+            return
+        if not manager.enable_caching:
             self.probe.note("no_prefix_cache", "prefix caching is off: no block hashes, no hit rates")
             return
         tap = PrefixTap(scheduler)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from m3probe.collectors._capture_watch import watch_capture
+from m3probe.collectors import _steps_drafts
+from m3probe.collectors._capture_watch import CaptureWatch
 from m3probe.collectors._descriptors import Descriptors, captured
 from m3probe.collectors._now import NOW
 from m3probe.collectors._part import Collector, Part
 from m3probe.collectors._seams.steps import SEAMS
 from m3probe.collectors._steps_count import Done, counts, row
 from m3probe.collectors._steps_engine import EngineSteps
-from m3probe.collectors._steps_worker import WorkerSteps
+from m3probe.collectors._steps_plan import EMPTY
+from m3probe.collectors._steps_worker import WorkerSteps, taken
 from m3probe.collectors._twin import Twins
 from m3probe.schema import control
 from m3probe.schema.records import StepCounts
@@ -34,6 +36,7 @@ class Steps(Part):
         self.descriptors = Descriptors(probe.ledger)
         self._tap: WorkerSteps | EngineSteps | None = None
         self._twins: Twins | None = None
+        self._watch: CaptureWatch | None = None
         self._told = 0
         self._until = 0.0
 
@@ -42,14 +45,17 @@ class Steps(Part):
         if self.role is Role.WORKER:
             NOW.stage = Stage.WARMUP
             if not self.probe.late:
-                watch_capture(self.probe, self.descriptors)
+                self._watch = CaptureWatch(self.probe, self.descriptors)
+                self._watch.begin()
+                _steps_drafts.watch_drafts(self.probe, self._runner())
 
     def captured(self) -> None:
         """Number the graphs that there are now; one that a first capture left in the ledger has no replays."""
         if self.role is Role.WORKER:
-            self.probe.unhook("graph_capture_v1", "graph_capture_breakable", "graph_capture_v2")
-            worker = self.probe.host(Role.WORKER)
-            for key, mode, runner in captured(getattr(worker, "model_runner", None)):
+            if self._watch is not None:
+                self._watch.end()
+            self.probe.unhook(_steps_drafts.SEAM)
+            for key, mode, runner in captured(self._runner()):
                 self.descriptors.id(key, mode, runner)
             NOW.stage, NOW.descriptor, NOW.is_draft = Stage.EAGER, -1, False
 
@@ -58,8 +64,8 @@ class Steps(Part):
         self._told, self._until = 0, time.monotonic() + self._window()
         if self.role is Role.WORKER:
             self.probe.step = 0
-            self._tap = WorkerSteps(self.probe, self.descriptors)
             self._twins = Twins(self.probe)
+            self._tap = WorkerSteps(self.probe, self.descriptors, self._twins)
         else:
             self._tap = EngineSteps(self.probe)
         self._tap.arm()
@@ -69,19 +75,22 @@ class Steps(Part):
         tap = self._tap
         if tap is None:
             return
-        lost = tap.finished - self._told - len(tap.done)
-        if lost > 0:
+        lost, tap.lost = tap.lost, 0
+        if lost:
             self.probe.note("steps_lost", f"{lost} steps were not counted: the writer was late", lossy=True)
         done = [tap.done.popleft() for _ in range(len(tap.done))]
-        if not done:
-            return
-        self.probe.put(StepCounts(mono_ns=time.monotonic_ns(), first=self._told, steps=counts(done, self.role)))
-        self._told = tap.finished - len(tap.done)
-        self._rows(done)
+        drafts = taken(tap.draft_replays) if isinstance(tap, WorkerSteps) else {}
+        if done:
+            first = self._told + lost
+            told = counts(done, self.role)
+            self.probe.put(StepCounts(mono_ns=time.monotonic_ns(), first=first, steps=told, draft_replays=drafts))
+            self._told = first + len(done)
+            self._rows(done)
 
     def disarm(self) -> None:
         """Hooks are off: what is open is forgotten."""
         self._tap = self._twins = None
+        NOW.stage, NOW.phase, NOW.descriptor, NOW.rows, NOW.is_draft = Stage.EAGER, "unknown", -1, -1, False
 
     def ask(self, message: control.Ask) -> control.Answer | None:
         """The eager twin."""
@@ -93,8 +102,11 @@ class Steps(Part):
 
     def _rows(self, done: list[Done]) -> None:
         if time.monotonic() < self._until:
-            for step in done:
+            for step in (s for s in done if s.plan is not EMPTY):
                 self.probe.put(row(step, self.role))
+
+    def _runner(self) -> Any:
+        return getattr(self.probe.host(Role.WORKER), "model_runner", None)
 
     def _window(self) -> float:
         if self.probe.options.windows:

@@ -147,7 +147,9 @@ def _add_attach(verbs: argparse._SubParsersAction[Parser]) -> None:
     end.add_argument("--steps", type=_count, metavar="N", help="end after N steps of the engine")
     parser.add_argument("--once", action="store_true", help="look and tell, record nothing")
     parser.add_argument("--out", type=_path, metavar="DIR", help="folder of the recording (default: a new one here)")
-    parser.add_argument("--header", type=_header, action="append", default=[], metavar="'NAME: VALUE'", help="for a URL")
+    parser.add_argument(
+        "--header", type=_header, action="append", default=[], metavar="'NAME: VALUE'", help="for a URL"
+    )
     parser.add_argument("--cacert", type=_path, metavar="FILE", help="certificates to trust for https")
     parser.add_argument(
         "--inject", action="store_true", help="put m3probe into processes that were started without it (ptrace)"
@@ -157,8 +159,12 @@ def _add_attach(verbs: argparse._SubParsersAction[Parser]) -> None:
     more.add_argument("--full-rows", type=_seconds, metavar="S", help="keep one row for each step, for S seconds")
     more.add_argument("--routing", action="store_true", help="sample which experts rows go to")
     more.add_argument("--overlap", action="store_true", help="and how far neighbouring sparse layers agree")
-    more.add_argument("--eager-twin", type=_count, metavar="N", help="N steps without graph replay, on all ranks at once")
-    more.add_argument("--profile-steps", type=_count, metavar="N", help="N steps under the profiler, on all ranks at once")
+    more.add_argument(
+        "--eager-twin", type=_count, metavar="N", help="N steps without graph replay, on all ranks at once"
+    )
+    more.add_argument(
+        "--profile-steps", type=_count, metavar="N", help="N steps under the profiler, on all ranks at once"
+    )
     more.add_argument("--force-profiler", action="store_true", help="also on a build that is known to hang")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     parser.add_argument("--no-progress", action="store_true", help="no progress on stderr")

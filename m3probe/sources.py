@@ -20,7 +20,7 @@ from m3probe.readers.chunks import Chunks
 from m3probe.registry import Shelf
 
 READERS = Shelf("m3probe.readers", "READER", Reader)
-_SUFFIXES = (".json", ".json.gz")
+_SUFFIXES = (".json", ".json.gz", ".m3p")
 _HEAD = 256 * 1024
 _NOWHERE = {errno.ENOENT, errno.ENOTDIR}
 _MISSPELT = _NOWHERE | {errno.ENAMETOOLONG, errno.ELOOP}

@@ -22,7 +22,8 @@ from m3probe.schema.roles import Level, Role
 from m3probe.sources import open_recording
 
 SMALL = ROOT / "tests" / "data" / "census" / "graph_capture_rank_0.1.pt.trace.json.gz"
-"""The first three captures of the piecewise trace: MI300X, vLLM, roctracer; counted by eye: 46 launches."""
+"""The first three captures of the piecewise trace: MI300X, vLLM, roctracer; 46 launches name a kernel, and 34 of them lie
+between a begin and an end (4, 15, 15), counted by a walk over the sorted events."""
 REAL = {"vllm_decode_full": (421, 1), "vllm_prefilldecode_piecewise": (361, 25)}
 Row = tuple[int, str, str, str, str, tuple[int, ...]]
 
@@ -45,7 +46,8 @@ def read_rows(trace: Path) -> list[Row]:
 def test_a_piece_of_a_real_capture_is_reduced_to_what_the_reader_finds_in_it() -> None:
     found = reduced(gzip.decompress(SMALL.read_bytes()))
     assert rows(found) == read_rows(SMALL)
-    assert (len(found.graphs), sum(map(len, found.graphs)), found.unnamed) == (3, 46, 0)
+    assert [len(graph) for graph in found.graphs] == [4, 15, 15]
+    assert found.unnamed == 0
 
 
 @pytest.mark.parametrize("name", REAL)
@@ -203,6 +205,18 @@ def test_each_descriptor_of_v2_gets_one_window_around_its_capture(torch: Torch, 
     assert dict(vars(Manager)) == before
     assert guest.patches.standing == []
     assert "3 descriptors" in guest.notes()["census"]
+
+
+def test_a_census_has_the_number_of_its_descriptor_and_a_drafts_has_none(torch: Torch) -> None:
+    guest, full = Guest(), descriptor("FULL", 8)
+    target, draft = Manager(torch, full), Manager(torch, full)
+    guest.worker.model_runner = SimpleNamespace(cudagraph_manager=target)
+    guest.part.loaded()
+    for manager in (target, draft):
+        manager.capture(lambda _desc, warmup: warmup)
+    for number, (mode, text) in enumerate([("PIECEWISE", str(full)), ("FULL", "rows 9"), ("FULL", str(full)[:200])]):
+        guest._ledger.keep(records.Descriptor(id=number, mode=mode, padded_rows=8, text=text))
+    assert [(r.descriptor, r.source.split()[0]) for r in guest.census()] == [(2, "FULL"), (-1, "draft")]
 
 
 def test_breakable_graphs_are_watched_at_their_second_call(torch: Torch) -> None:

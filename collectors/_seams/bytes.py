@@ -59,6 +59,12 @@ BACKENDS: dict[str, Seam] = {
         f"{_COMM}.aiter_custom_all_reduce", "AiterCustomAllreduce.custom_all_reduce", "AITER's custom all-reduce"
     ),
     "backend_custom": Seam(f"{_COMM}.custom_all_reduce", "CustomAllreduce.custom_all_reduce", "vLLM's custom all-reduce"),
+    "backend_aiter_all_gather": Seam(
+        f"{_COMM}.aiter_custom_all_reduce", "AiterCustomAllreduce.custom_all_gather", "AITER's, from 0.32 on"
+    ),
+    "backend_aiter_reduce_scatter": Seam(
+        f"{_COMM}.aiter_custom_all_reduce", "AiterCustomAllreduce.custom_reduce_scatter", "AITER's, from 0.32 on"
+    ),
     "backend_symm": Seam(f"{_COMM}.symm_mem", "SymmMemCommunicator.all_reduce", "symmetric memory"),
     "backend_flashinfer": Seam(f"{_COMM}.flashinfer_all_reduce", "FlashInferAllReduce.all_reduce", "FlashInfer"),
     "backend_pcie": Seam(

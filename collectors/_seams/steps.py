@@ -13,16 +13,28 @@ SEAMS: dict[str, Seam] = {
         "vllm.v1.worker.gpu_model_runner", "GPUModelRunner._model_forward", "V1: the model is launched or replayed"
     ),
     "step_dispatch": Seam(
-        "vllm.v1.cudagraph_dispatcher",
-        "CudagraphDispatcher.dispatch",
-        "V1: mode and padded batch of a step",
-        ("num_tokens",),
+        "vllm.v1.worker.gpu_model_runner",
+        "GPUModelRunner._determine_batch_execution_and_padding",
+        "V1: mode and padded batch of a step, agreed with other data-parallel ranks",
     ),
     "step_dispatch_v2": Seam(
-        _V2, "CudaGraphManager.dispatch", "V2: mode and padded batch of a step", ("num_reqs", "num_tokens")
+        "vllm.v1.worker.gpu.model_runner",
+        "dispatch_cg_and_sync_dp",
+        "V2: mode and padded batch of a step, agreed with other data-parallel ranks",
     ),
-    "step_full_v2": Seam(_V2, "ModelCudaGraphManager.run_fullgraph", "V2: one FULL replay", ("desc",)),
-    "step_pieces_v2": Seam(_V2, "CudaGraphManager.run_pw_graph", "V2: one PIECEWISE step", ("model", "model_inputs")),
+    "step_full_v2": Seam(_V2, "CudaGraphManager.run_fullgraph", "V2: one FULL replay, target's or draft's", ("desc",)),
+    "step_context_v2": Seam(
+        "vllm.v1.worker.gpu.model_runner", "set_forward_context", "V2: the model runs piecewise or eager inside it"
+    ),
+    "twin_dispatch": Seam(
+        "vllm.v1.cudagraph_dispatcher",
+        "CudagraphDispatcher.dispatch",
+        "V1: made to find no graph in a twin step",
+        ("num_tokens",),
+    ),
+    "twin_dispatch_v2": Seam(
+        _V2, "CudaGraphManager.dispatch", "V2: made to find no graph in a twin step", ("num_reqs", "num_tokens")
+    ),
     "graph_replay": Seam("torch.cuda.graphs", "CUDAGraph.replay", "one replay of a captured graph or piece"),
     "graph_capture_v1": Seam(
         "vllm.compilation.cuda_graph", "CUDAGraphWrapper.__call__", "V1: capture of a graph or piece, at start-up only"

@@ -6,9 +6,10 @@ import socket
 from contextlib import suppress
 from itertools import pairwise
 
+from m3probe.attach import guests, servers, vllm_profiler
 from m3probe.attach import inject as injection
 from m3probe.attach import proc as processes
-from m3probe.attach import guests, servers, vllm_profiler
+from m3probe.attach.advice import PLUGIN
 from m3probe.attach.asked import Asked, Told
 from m3probe.attach.crew import Crew
 from m3probe.attach.fetch import OK, Client, client
@@ -150,24 +151,31 @@ def _check_recordable(found: Found, asked: Asked, told: Told) -> None:
     crew = found.crew
     dormant = crew.with_state("dormant") if crew else []
     if crew and not dormant and not asked.by_url:
-        reasons = "; ".join(f"{guest.name}: {guest.text}" for guest in crew.all)
-        raise UnreadableInput(f"no process of the server has a guest ({reasons})", where=f"pid {crew.server.root.pid}")
+        raise UnreadableInput(
+            f"no process of the server can be recorded ({crew.without()})",
+            where=f"pid {crew.server.root.pid}",
+            next_move=f"{PLUGIN[0].upper()}{PLUGIN[1:]}" + ("" if asked.inject else "; or give --inject"),
+        )
     if not dormant and found.series is None:
         raise UnreadableInput("nothing here can be recorded: no guest, and no /metrics of vLLM", where=asked.target)
     workers = crew.workers() if crew else []
     if asked.twin and not workers:
         raise UsageError("--eager-twin needs a guest in every worker", next_move="Install the plugin, or --inject")
     if asked.profile:
-        _check_profiler(found, asked, told, {w.pid for w in workers})
+        _check_profiler(found, asked, told)
 
 
-def _check_profiler(found: Found, asked: Asked, told: Told, pids: set[int]) -> None:
+def _check_profiler(found: Found, asked: Asked, told: Told) -> None:
     """What the loaded profiler libraries lose or hang on, before a window is asked for."""
-    if not pids and not found.profiler:
+    crew = found.crew
+    workers = crew.workers() if crew else []
+    if not workers and not found.profiler:
         raise UsageError("--profile-steps needs guests in the workers, or vLLM's own profiler configured")
-    reading = vllm_profiler.reading(pids, asked.proc)
+    inherited = processes.environ(crew.server.root.pid, asked.proc) if crew else None
+    known = {guest.pid: processes.environ(guest.pid, asked.proc) or inherited for guest in workers}
+    reading = vllm_profiler.reading(known, asked.proc)
     for loss in reading.losses:
         told.say(f"--profile-steps: {loss}")
     if reading.refusals and not asked.force_profiler:
-        text = "; ".join(reading.refusals.values())
+        text = "; ".join(reading.refusals)
         raise UsageError(f"--profile-steps refused: {text}", next_move="--force-profiler does it all the same")

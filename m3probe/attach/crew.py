@@ -12,7 +12,7 @@ from pathlib import Path
 from m3probe.attach import guests, servers
 from m3probe.attach import inject as injection
 from m3probe.attach import proc as processes
-from m3probe.attach.advice import PLUGIN, Situation, advice
+from m3probe.attach.advice import Situation, advice
 from m3probe.attach.servers import Member, Server
 from m3probe.errors import UnreadableInput
 from m3probe.schema.control import Answer, Arm, Ask, Disarm, Refused, Status
@@ -77,7 +77,7 @@ class Crew:
 
     def __init__(self, server: Server, proc: Path = processes.PROC) -> None:
         self.server, self.proc = server, proc
-        self.all = [Guest(m, servers.sockets_of(m.pid, m.process.uid, proc)) for m in server.members]
+        self.all = [Guest(m, servers.socket_of(m.process, server.root, proc)) for m in server.members]
 
     def with_state(self, *states: str) -> list[Guest]:
         """Those in one of these states."""
@@ -139,6 +139,16 @@ class Crew:
     def disarm(self) -> None:
         """Stop recording everywhere; every guest says what it gave back."""
         _each(self.with_state("recorded"), self._disarm)
+        for guest in self.with_state("lost"):  # a guest leaves in order a moment before its process ends
+            if not processes.alive(guest.pid, self.proc):
+                self._gone(guest, "lost")
+
+    def without(self) -> str:
+        """Why nobody here has a guest: each reason once, with the processes that it is about."""
+        reasons: dict[str, list[str]] = {}
+        for guest in self.all:
+            reasons.setdefault(guest.text, []).append(guest.name)
+        return "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items())
 
     def tell(self, guest: Guest, message: Ask) -> Answer:
         """One message to one guest; who cannot be reached refuses."""
@@ -157,7 +167,7 @@ class Crew:
         try:
             guest.status = guests.status(guest.pid, guest.path)
         except guests.Unreached as error:
-            guest.text = f"no guest in it ({error}): {PLUGIN}; or --inject"
+            guest.text = f"no guest in it ({error})"
             if not processes.alive(guest.pid, self.proc):
                 self._gone(guest, "gone")
             return
@@ -185,7 +195,7 @@ class Crew:
             if not processes.alive(guest.pid, self.proc):
                 self._gone(guest, "lost")
             elif error.gone:
-                guest.state, guest.text = "lost", "its guest has left; the process goes on"
+                guest.state, guest.text = "lost", "its guest has left, the process is still there"
             return
         guest.hooks_armed = max(guest.hooks_armed, guest.status.hooks)
         if guest.status.stopped and guest.status.level is not Level.ARMED:

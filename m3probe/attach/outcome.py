@@ -12,6 +12,7 @@ from m3probe.attach.crew import Crew, Guest
 from m3probe.attach.fetch import Client
 from m3probe.attach.metrics import Series
 from m3probe.attach.recording import size_of
+from m3probe.attach.rocm import read_profiling
 from m3probe.attach.session import Session
 from m3probe.model.attach_report import AttachReport, Offer, ProcessReport
 from m3probe.schema import secrets
@@ -21,7 +22,9 @@ from m3probe.schema.roles import Role
 
 KNOWN = ("0.24.0", "0.25.1", "0.32.0", "0.33.0")
 """Versions of vLLM whose seams were checked in its source."""
-_OWN = frozenset({"VLLM_DP_RANK", "VLLM_DP_RANK_LOCAL", "VLLM_CPU_OMP_THREADS_BIND"})
+_OWN = frozenset(
+    {"VLLM_DP_RANK", "VLLM_DP_RANK_LOCAL", "VLLM_DIST_IDENT", "VLLM_OBJECT_STORAGE_SHM_BUFFER_NAME", "OMP_NUM_THREADS"}
+)
 """Variables that vLLM itself sets differently in each process."""
 
 
@@ -144,6 +147,10 @@ def _notes(crew: Crew | None) -> list[str]:
         for seam, state in (guest.status.seams if guest.status else {}).items():
             if state != "present":
                 seams.setdefault(state, set()).add(seam)
+    losses = dict.fromkeys(
+        known.text for guest in crew.workers() for known in read_profiling(guest.pid, crew.proc).known
+    )
+    told += [f"a profiler window here: {text}" for text in losses]
     told += [f"seams {state} in this vLLM: {', '.join(sorted(names))}" for state, names in sorted(seams.items())]
     return told
 
@@ -174,6 +181,7 @@ def _process(guest: Guest, proc: Path) -> ProcessReport:
         stopped=status.stopped if status else "",
         fds=use.fds,
         fd_soft=use.fd_soft,
+        rocm=tuple(library.text for library in read_profiling(guest.pid, proc).libs),
         env=_env(guest, proc),
         seams=status.seams if status else {},
     )

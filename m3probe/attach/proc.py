@@ -77,10 +77,12 @@ def alive(pid: int, proc: Path = PROC) -> bool:
 def environ(pid: int, proc: Path = PROC) -> dict[str, str] | None:
     """Its environment as it was started; None where it cannot be read.
 
-    A process that renamed itself (setproctitle) has written over it: then there is no ``NAME=value`` left, which is
-    unknown and not empty.
+    A process that renamed itself (setproctitle: vLLM's engines and workers) has put zeros over most of it: what is left
+    would make variables look unset, so all of it is unknown.
     """
     raw = _text(proc / str(pid) / "environ")
+    if raw.startswith("\0"):
+        return None
     pairs = (entry.partition("=") for entry in raw.split("\0"))
     found = {name: value for name, equals, value in pairs if equals and name.isidentifier()}
     return found or None

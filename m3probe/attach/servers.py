@@ -148,13 +148,16 @@ def _spawned(process: Process) -> bool:
 def _has_socket(process: Process, proc: Path) -> bool:
     if process.zombie or process.uid != os.geteuid():
         return False
-    return sockets_of(process.pid, process.uid, proc).exists()
+    return socket_of(process, process, proc).exists()
 
 
-def sockets_of(pid: int, uid: int, proc: Path = processes.PROC) -> Path:
-    """Where the guest of ``pid`` listens: its own ``M3PROBE_RUN`` counts before this process's."""
-    named = (processes.environ(pid, proc) or {}).get(sockets.FOLDER)
-    return Path(named) / f"{pid}.sock" if named else sockets.socket_path(pid, uid)
+def socket_of(process: Process, root: Process, proc: Path = processes.PROC) -> Path:
+    """Where the guest of ``process`` listens: its own ``M3PROBE_RUN`` counts, or its server's, before this process's."""
+    for known in (process, root):
+        named = (processes.environ(known.pid, proc) or {}).get(sockets.FOLDER)
+        if named:
+            return Path(named) / f"{process.pid}.sock"
+    return sockets.socket_path(process.pid, process.uid)
 
 
 def _holds_vllm(pid: int, proc: Path) -> bool:

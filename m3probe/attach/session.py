@@ -83,8 +83,8 @@ class Session:
         counted = [w.steps for w in (self.crew.with_state("recorded", "lost") if self.crew else ()) if _works(w)]
         alive = [w.steps for w in (self.crew.workers() if self.crew else ())]
         known = [steps for steps in alive or counted if steps >= 0]
-        if known:
-            return min(known)
+        if any(known):
+            return min(known)  # none at all: the seam is not there, or nothing ran, which vLLM's own counter tells
         return self._vllm_steps - self._first_steps if self._first_steps >= 0 else -1
 
     @property
@@ -138,7 +138,8 @@ class Session:
         if self.windows:
             self.windows.watch()
         self.told.show(self._now())
-        time.sleep(max(0.0, min(due - time.monotonic(), self._left())))
+        left = TICK_S if self.windows and self.windows.waiting else self._left()
+        time.sleep(max(0.0, min(due - time.monotonic(), left)))
 
     def _look(self) -> None:
         if self.crew:

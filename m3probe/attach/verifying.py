@@ -47,8 +47,7 @@ def verify(asked: AskedVerify, told: Told) -> VerifyReport:
     crew.greet()
     crew.check_free(take_over=asked.take_over)
     if not crew.workers():
-        reasons = "; ".join(f"{guest.name}: {guest.text}" for guest in crew.all)
-        raise UnreadableInput(f"no worker has a guest ({reasons})", where=f"pid {server.root.pid}")
+        raise UnreadableInput(f"no worker has a guest ({crew.without()})", where=f"pid {server.root.pid}")
     if asked.out is not None:
         return _in_folder(crew, asked, new_folder(asked.out), told)
     with tempfile.TemporaryDirectory(prefix="m3probe-verify-") as folder:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from m3probe.attach import proc as processes
 from m3probe.attach.fetch import OK, Client
+from m3probe.attach.rocm import read_profiling
 from m3probe.model.attach_report import Window
 
 MOST_S = 30.0
@@ -43,19 +44,22 @@ def window(client: Client, steps: int, turn: Callable[[], None], counted: Callab
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the profiler's libraries of the workers do: ``refusals`` (pid -> why no window), ``losses`` in words."""
+    """What the profiler's libraries of the workers do: why there is to be no window, and what one would lose."""
 
-    refusals: dict[int, str]
+    refusals: tuple[str, ...]
     losses: tuple[str, ...]
 
 
-def reading(pids: set[int], proc: Path = processes.PROC) -> Reading:
-    """Read the libraries that are loaded; with no pid nothing can be read, which is a refusal of its own."""
-    from m3probe.attach.rocm import read_profiling
+def reading(workers: Mapping[int, Mapping[str, str] | None], proc: Path = processes.PROC) -> Reading:
+    """Read the libraries that are loaded; with no worker nothing can be read, which is a refusal of its own.
 
-    if not pids:
-        return Reading({-1: "which profiler libraries are loaded cannot be seen from the address alone"}, ())
-    builds = {pid: read_profiling(pid, proc) for pid in sorted(pids)}
-    refusals = {pid: f"pid {pid}: {build.reason} ({build.report})" for pid, build in builds.items() if build.refuse}
-    losses = {f"{build.reason} ({build.report})" for build in builds.values() if build.reason and not build.refuse}
-    return Reading(refusals, tuple(sorted(losses)))
+    Args:
+        workers: pid -> its variables where they are known.
+    """
+    if not workers:
+        return Reading(("which profiler libraries are loaded cannot be seen from the address alone",), ())
+    builds = [read_profiling(pid, proc, env) for pid, env in sorted(workers.items())]
+    refusals = [f"pid {build.pid}: {build.reason} [{build.report}]" for build in builds if build.refuse]
+    refusals += [f"pid {build.pid}: its libraries cannot be read" for build in builds if not build.readable]
+    losses = dict.fromkeys(known.text for build in builds for known in build.losses)
+    return Reading(tuple(refusals), tuple(losses))

@@ -92,8 +92,7 @@ class Windows:
         """A record of a guest, as it came."""
         if isinstance(record, records.StepRow) and record.t_start is not None:
             self.starts.setdefault(pid, []).append(Start(record.step, record.t_start, record.rows))
-        elif isinstance(record, records.Kernels):
-            self._ends.get("profile", {}).pop(pid, None)
+        elif isinstance(record, records.Kernels) and self._ends.get("profile", {}).pop(pid, None) is not None:
             self.ended.append(_ended(pid, record))
             self._tidy()
 

@@ -89,20 +89,28 @@ def load_model_config(path: Path) -> ModelConfig:
         UnreadableInput: missing file, not JSON, a size that is no positive integer, or another kind of model.
     """
     file = path / "config.json" if _is_folder(path) else path
-    outer = _read_object(file)
-    nested = _typed(outer, "text_config", dict, str(file))
+    return model_config_of(_read_object(file), str(file))
+
+
+def model_config_of(outer: Mapping[str, object], where: str) -> ModelConfig:
+    """The same from the document itself; ``where`` names it in errors.
+
+    Raises:
+        UnreadableInput: a size that is no positive integer, or another kind of model.
+    """
+    nested = _typed(outer, "text_config", dict, where)
     text = outer if nested is None else nested
-    kinds = [_typed(section, "model_type", str, str(file)) for section in (outer, text)]
-    architecture = _architecture(text, str(file)) or _architecture(outer, str(file))
+    kinds = [_typed(section, "model_type", str, where) for section in (outer, text)]
+    architecture = _architecture(text, where) or _architecture(outer, where)
     if M3_TYPES.intersection(kinds) or architecture.startswith(_M3_ARCHITECTURE):
-        return _m3_from(text, architecture=architecture or _M3_ARCHITECTURE, where=str(file))
+        return _m3_from(text, architecture=architecture or _M3_ARCHITECTURE, where=where)
     for kind in kinds:
         if kind in DENSE_TYPES:
-            return _dense_from(text, name=kind, architecture=architecture, where=str(file))
+            return _dense_from(text, name=kind, architecture=architecture, where=where)
     raise UnreadableInput(
         f"it describes model_type {_shown(kinds[0])}, and predicted shapes are known only for {M3_NAME} "
         f"and for dense {', '.join(sorted(DENSE_TYPES))} decoders",
-        where=str(file),
+        where=where,
         next_move="Leave the model config out: observed shapes are reported without a prediction",
     )
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from m3probe.model.live_tables import LIVE_TABLES
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -128,6 +130,7 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         ("op", "int32", "row of ops", "innermost op around the call"),
         ("in_graph", "bool", "", "its launch is a graph launch"),
     ),
+    **{name: _cols(*columns) for name, columns in LIVE_TABLES.items()},
 }
 
 

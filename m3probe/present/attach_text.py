@@ -70,7 +70,9 @@ def verify_text(report: VerifyReport, width: int, color: bool, *, ascii_only: bo
 
 def _head(page: Page, report: AttachReport) -> None:
     version = f"  vLLM {report.version}" if report.version else ""
-    page.say((f"{_HEADS.get(report.outcome, report.outcome)}: ", "bold"), f"{report.url or report.target}{version}", hang=2)
+    page.say(
+        (f"{_HEADS.get(report.outcome, report.outcome)}: ", "bold"), f"{report.url or report.target}{version}", hang=2
+    )
     if report.outcome == "looked":
         return
     steps = f"{report.steps:,} steps" if report.steps >= 0 else "steps not counted"
@@ -109,7 +111,9 @@ def _processes(page: Page, report: AttachReport) -> None:
 
 def _process(row: ProcessReport) -> list[str | Piece]:
     capture = "" if row.late is None else "not seen" if row.late else f"{row.captured:,} descriptors"
-    hooks = f"{row.hooks_before}, {_or_dash(row.hooks_armed)}, {_or_dash(row.hooks_after)}" if row.hooks_before >= 0 else ""
+    hooks = (
+        f"{row.hooks_before}, {_or_dash(row.hooks_armed)}, {_or_dash(row.hooks_after)}" if row.hooks_before >= 0 else ""
+    )
     state = f"{row.state}, injected" if row.injected else row.state
     is_worker = row.role == "worker"
     return [
@@ -139,7 +143,9 @@ def _offers(page: Page, report: AttachReport) -> None:
         return
     page.heading("what the server offers by its address")
     for offer in report.offers:
-        page.say((f"{offer.path:<16}", ""), (f"{offer.state:<8}", _LOOKS.get(offer.state, "")), offer.text, indent=2, hang=26)
+        page.say(
+            (f"{offer.path:<16}", ""), (f"{offer.state:<8}", _LOOKS.get(offer.state, "")), offer.text, indent=2, hang=26
+        )
         if offer.more:
             page.say(("would give more: ", "dim"), offer.more, indent=26, hang=2)
 

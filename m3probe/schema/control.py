@@ -42,7 +42,7 @@ class Disarm(Message, tag="disarm"):
 
 
 class Twin(Message, tag="twin"):
-    """Run ``steps`` steps from step ``at`` on without replay (every rank at the same step number)."""
+    """Run ``steps`` steps from step ``at`` on without replay (every rank at the same step); 0 steps take it back."""
 
     at: int
     steps: int

@@ -138,6 +138,8 @@ class Descriptor(Record, tag="descriptor"):
     uniform: bool | None = None
     runner: str = ""
     """``v1``, ``v2`` or ``breakable``."""
+    draft: bool = False
+    """Of a draft model's graphs, whose replays ``StepCounts.draft_replays`` counts."""
     text: str = ""
 
 
@@ -221,6 +223,8 @@ class StepCounts(Record, tag="steps"):
     mono_ns: int
     first: int
     steps: tuple[StepCount, ...]
+    draft_replays: Mapping[int, int] = {}
+    """Descriptor -> FULL replays of a draft model within these steps (V2; V1's drafts are not told apart)."""
 
 
 class Dispatch(Record, tag="dispatch"):

@@ -82,13 +82,16 @@ def _resolved(tree: Tree, module: str, path: list[str], depth: int) -> tuple[Sou
         raise Moved(f"{module}: imports in a circle")
     source = tree.source(_file(tree, module))
     head, *rest = path
-    found = _bound(source.module, head)
-    if isinstance(found, ast.ImportFrom):
-        original = next(a.name for a in found.names if (a.asname or a.name) == head)
-        return _resolved(tree, _absolute(module, source, found), [original, *rest], depth + 1)
-    if found is None:
-        raise Moved(f"{module} has no {head}")
-    return _inside(tree, module, (source, found), rest, depth)
+    why = Moved(f"{module} has no {head}")
+    for found in reversed(_bound(source.module, head)):  # the last one wins; a fallback stands where its import fails
+        try:
+            if not isinstance(found, ast.ImportFrom):
+                return _inside(tree, module, (source, found), rest, depth)
+            original = next(a.name for a in found.names if (a.asname or a.name) == head)
+            return _resolved(tree, _absolute(module, source, found), [original, *rest], depth + 1)
+        except Moved as moved:
+            why = moved
+    raise why
 
 
 def _inside(tree: Tree, module: str, at: tuple[Source, _Node], rest: list[str], depth: int) -> tuple[Source, _Node]:
@@ -97,9 +100,9 @@ def _inside(tree: Tree, module: str, at: tuple[Source, _Node], rest: list[str], 
     source, node = at
     if not isinstance(node, ast.ClassDef):
         raise Moved(f"{module}: {getattr(node, 'name', '?')} is no class")
-    inner = _bound(node, rest[0])
-    if inner is not None and not isinstance(inner, ast.ImportFrom):
-        return _inside(tree, module, (source, inner), rest[1:], depth)
+    own = [found for found in _bound(node, rest[0]) if not isinstance(found, ast.ImportFrom)]
+    if own:
+        return _inside(tree, module, (source, own[-1]), rest[1:], depth)
     for base in node.bases:
         plain = base.value if isinstance(base, ast.Subscript) else base
         if isinstance(plain, ast.Name):
@@ -110,19 +113,18 @@ def _inside(tree: Tree, module: str, at: tuple[Source, _Node], rest: list[str], 
     raise Moved(f"{module}: {node.name} has no {rest[0]}")
 
 
-def _bound(scope: ast.Module | ast.ClassDef, name: str) -> _Node | ast.ImportFrom | None:
-    """What a name is bound to in a scope: a definition, a value, or an import; the last one wins."""
-    last: _Node | ast.ImportFrom | None = None
+def _bound(scope: ast.Module | ast.ClassDef, name: str) -> list[_Node | ast.ImportFrom]:
+    """What a name is bound to in a scope, in order: definitions, values, imports."""
+    found: list[_Node | ast.ImportFrom] = []
     for node in _statements(scope.body):
-        if isinstance(node, Function | ast.ClassDef):
-            last = node if node.name == name else last
-        elif isinstance(node, ast.ImportFrom):
-            last = node if any((a.asname or a.name) == name for a in node.names) else last
-        elif isinstance(node, ast.Assign):
-            last = node.value if any(isinstance(t, ast.Name) and t.id == name for t in node.targets) else last
-        elif isinstance(node, ast.AnnAssign) and node.value is not None:
-            last = node.value if isinstance(node.target, ast.Name) and node.target.id == name else last
-    return last
+        if isinstance(node, Function | ast.ClassDef | ast.ImportFrom):
+            names = [a.asname or a.name for a in node.names] if isinstance(node, ast.ImportFrom) else [node.name]
+            found += [node] if name in names else []
+        elif isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
+            found.append(node.value)
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
+            found += [node.value] if node.value is not None else []
+    return found
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
