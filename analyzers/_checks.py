@@ -66,10 +66,31 @@ def _nothing_seen(rec: Recording) -> Iterator[Check]:
     elif roles == {"frontend"}:
         text = "only front-end traces (API server): no worker, so no kernel can be in them"
         yield Check("frontend_only", text, "unusable", hides_kernels=True)
+    elif "guest" in roles and not len(rec.kernels) and not len(rec.ops):
+        yield from _guests(rec)
     elif not len(rec.kernels) and not (rec.launches["graph"] != NONE).any():
         text = f"no GPU kernels in trace ({len(rec.ops):,} host operators, {len(rec.launches):,} runtime calls)"
         quiet = not len(rec.ops) and not len(rec.launches)
         yield Check("no_kernels", text, "unusable", hides_kernels=True, count=0 if quiet else 1)
+
+
+def _guests(rec: Recording) -> Iterator[Check]:
+    """A live recording without a kernel window: what hooks saw stands; what they lost or a missing rank degrades it."""
+    lost = [note for note in rec.notes if note.lossy]
+    if lost:
+        text = f"{len(lost)} loss(es) in the recording: calls and steps may be missing from the counts"
+        yield Check("recording_lossy", text, "degraded", hides_kernels=True, count=0)
+    table = rec.tables["processes"]
+    workers = table["rank"][table["rank"] >= 0]
+    world = int(table["world_size"].max(initial=0))
+    missing = sorted(set(range(min(world, RANKS_LISTED))) - set(workers.tolist()))
+    if len(workers) and missing:
+        text = (
+            f"rank {', '.join(map(str, missing[:8]))} missing: {len(missing):,} of {world:,} workers wrote no recording"
+        )
+        yield Check("missing_rank", text, "degraded", hides_kernels=True, count=len(missing))
+    if not len(rec.tables["step_counts"]):
+        yield Check("no_steps", "no step was counted: nothing ran while it recorded", "unusable", hides_kernels=True)
 
 
 def _unread(rec: Recording) -> Iterator[Check]:

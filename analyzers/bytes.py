@@ -13,6 +13,7 @@ from m3probe.analyzers._basis import basis, removable_share
 from m3probe.analyzers._between import Copies, copies_between
 from m3probe.analyzers._comm_plane import Comm, comm_plane, inside_collectives
 from m3probe.analyzers._compute_plane import compute_lines, direction, transfer_lines
+from m3probe.analyzers._ledger_bytes import comm_rows, compute_rows, move_rows, state_rows
 from m3probe.analyzers._state_plane import INDEX, KV, State, state_plane
 from m3probe.analyzers._tally import View, view
 from m3probe.model.executed import executed
@@ -35,9 +36,9 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
     between = copies_between(seen, state.inserts, state.block_bytes)
     compute = compute_lines(seen, ~in_comm)
     planes = BytePlanes(
-        compute=compute,
-        state=state.lines,
-        comm=(*comm.lines, *copied),
+        compute=(*compute, *compute_rows(rec)),
+        state=(*state.lines, *state_rows(rec), *move_rows(rec)),
+        comm=(*comm.lines, *copied, *comm_rows(rec)),
         not_provable=tuple(_not_provable(seen, state, compute, comm, between)),
     )
     trusted = not so_far.hiding
@@ -73,12 +74,17 @@ def _not_provable(
         yield "dtype and layout of expert weights: operator and kernel names show activations alone"
     if _ran(seen, Family.ATTENTION) or _ran(seen, Family.SPARSE_ATTENTION):
         yield "bytes read by attention: which pages it read is data, not an argument"
-    if not comm.lines:
+    if not comm.lines and not len(seen.rec.tables["collectives"]):
         yield "communication: no collective in this input; its absence proves nothing about other ranks or other steps"
     if comm.untold:
         reasons = "; ".join(f"{count:,} {reason}" for reason, count in comm.untold.most_common())
         yield f"payloads of {comm.untold.total():,} collectives: {reasons}"
-    yield "KV transfer between engines, and offload: no profiler record tells it from any other copy"
+    yield from _moves(seen.rec)
+
+
+def _moves(rec: Recording) -> Iterator[str]:
+    if not len(rec.tables["kv_moves"]):
+        yield "KV transfer between engines, and offload: no profiler record tells it from any other copy"
 
 
 def _ran(seen: View, family: Family) -> bool:

@@ -11,6 +11,8 @@ import numpy as np
 
 from m3probe.analyzers._anchors import Calls, Names
 from m3probe.analyzers._gates import gate_rows
+from m3probe.analyzers._ledger import is_live
+from m3probe.analyzers._ledger_paths import with_ledger
 from m3probe.analyzers._path_row import looked_at, row_of
 from m3probe.analyzers._places import Cell, Places, places
 from m3probe.analyzers._recipe_row import recipe_row
@@ -39,9 +41,11 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
     hides = so_far.hiding
     vendor = _vendor(rec)
     rows, findings = [], []
+    live = is_live(rec)
     for name, path in fast_paths().items():
         found = looked_at(rec, path, names, where)
         row = row_of(name, found, vendor, hides)
+        row = with_ledger(rec, name, path, row) if live else row
         rows.append(row)
         findings.append(_finding(row, found.calls, _asked(where, found.seen), trusted=not hides))
     return Answer((PathsSection(tuple(rows), gate_rows(rec), recipe_row(rec)),), tuple(findings))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from m3probe.analyzers._engine import once, told
+from m3probe.analyzers._ledger_queues import live_queues
 from m3probe.analyzers._steptime import StepTimes, step_times
 from m3probe.analyzers._view import in_phases, ms, percent
 from m3probe.model.findings import Finding, evidence
@@ -44,6 +45,7 @@ def judge(rec: Recording, _so_far: Answer) -> Answer:
         "front_end": " and ".join(part for part in (_between_steps(rec, times), _frontend_files(rec)) if part),
     }
     queues = {name: _line(wanted, shown.get(name, "")) for name, wanted in _ANSWERED_BY.items()}
+    queues |= live_queues(rec)
     return Answer((QueuesSection(queues),), tuple(_unmeasured(rec)))
 
 

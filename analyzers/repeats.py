@@ -10,6 +10,7 @@ from m3probe.analyzers._costs import RESPONSE_TOKENS, cost_findings, costs, draf
 from m3probe.analyzers._coverage import coverage_findings, graph_coverage
 from m3probe.analyzers._engine import count, told
 from m3probe.analyzers._layers import Layers, layers
+from m3probe.analyzers._ledger_repeats import coverage_rows, repeat_rows
 from m3probe.analyzers._relayout import relayout_findings
 from m3probe.analyzers._sparse_work import index_reuse_finding, shared_expert_finding
 from m3probe.analyzers._view import UNTIMED_SHARE, View, decode_tokens, in_phases, view
@@ -27,7 +28,9 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
     """Launches by family, graph coverage and costs, with findings about work that need not repeat."""
     seen = view(rec, so_far)
     found = layers(seen)
-    section = RepeatsSection(tuple(_rows(seen, found)), graph_coverage(rec), costs(seen), _layers(found))
+    rows = (*_rows(seen, found), *repeat_rows(rec))
+    covered = graph_coverage(rec) or tuple(coverage_rows(rec))
+    section = RepeatsSection(rows, covered, costs(seen), _layers(found))
     graphs = tuple(coverage_findings(seen))
     # the same idle time is bounded once, by the finding that names its cause
     explained = next((finding.id for finding in graphs if finding.bound is not None), "")

@@ -8,6 +8,7 @@ from m3probe.analyzers._gemm import Calls, GemmGroup, gemms
 from m3probe.analyzers._gemm_ops import BATCHED, GROUPED, LINEAR, GemmShape
 from m3probe.analyzers._gemm_tiles import named_tile
 from m3probe.analyzers._layout import Layout, layout, model_match
+from m3probe.analyzers._ledger_shapes import shape_rows
 from m3probe.analyzers._shape_findings import layout_findings, moe_findings, opaque_findings
 from m3probe.analyzers._starved import Launch, starved_findings
 from m3probe.model import tiles
@@ -29,6 +30,7 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
     units = device_units(rec)
     launches = {id(group): _launches(group, units) for group in (*found.shaped, *found.opaque)}
     rows = [_row(group, launches[id(group)], model) for group in found.shaped]
+    rows += shape_rows(rec)
     rows.sort(key=lambda row: (PHASES.index(row.phase), row.op, row.M, row.N, row.K))
     trusted = not so_far.hiding
     return Answer(

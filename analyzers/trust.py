@@ -34,8 +34,11 @@ def coverage(rec: Recording) -> dict[str, Any]:
         "ops_with_shapes": shaped,
         "graph_launches": int(graph.sum()),
         "graph_launches_with_census": int((rec.launches["graph"][graph] != NONE).sum()),
+        "processes": len(rec.tables["processes"]),
+        "steps_counted": int(rec.tables["step_counts"]["count"].sum()),
+        "modules": len(rec.tables["modules"]),
         "configuration": False,
-        "queues": False,
+        "queues": len(rec.tables["samples"]) > 0,
     }
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from m3probe.collectors._bytes_kv_sum import Seen, summed
-from m3probe.collectors._bytes_moriio import Writes, transfer_bytes
+from m3probe.collectors._bytes_moriio import Acks, Writes, transfer_bytes
 from m3probe.collectors._patch import around
 from m3probe.schema import records
 
@@ -30,7 +30,7 @@ class WorkerKv:
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
         self._seen: deque[Seen] = deque()
-        self._writes = Writes()
+        self._writes, self._acks = Writes(), Acks()
 
     def watch_made(self) -> None:
         """See the connector being made, and then what it registers: between loading and warm-up."""
@@ -62,11 +62,13 @@ class WorkerKv:
                 self._class_hook(seam, self._moriio(seam, "save"))
             self._class_hook("kv_moriio_read", self._moriio("kv_moriio_read", "load"))
             self._writes.watch(self._probe)
+            self._acks.watch(self._probe)
 
     def drain(self) -> Iterator[records.AnyRecord]:
         """Sums since the last time."""
         yield from summed([self._seen.popleft() for _ in range(len(self._seen))])
         yield from self._writes.drain()
+        yield from self._acks.drain()
 
     # -- hooks: what ``after`` gets has no ``self`` where an instance is wrapped ----------------------------------
 

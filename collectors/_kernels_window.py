@@ -84,7 +84,9 @@ class Window:
             made = profiler.profile(activities=activities, record_shapes=True, with_stack=False)
             made.start()
             self._profiler, self.running = made, True
-            made.add_metadata_json("vllm_version", json.dumps(str(getattr(sys.modules.get("vllm"), "__version__", ""))))
+            version = getattr(sys.modules.get("vllm"), "__version__", "")
+            if version:
+                made.add_metadata_json("vllm_version", json.dumps(str(version)))
         except Exception as error:  # noqa: BLE001 - told in the recording; the step goes on without a profiler
             self.failed = f"the profiler did not start: {type(error).__name__}: {error}"
         self.held_ns += time.monotonic_ns() - begun

@@ -58,6 +58,7 @@ class WorkerSteps:
             self._hook("step_full_v2", before=self._replays_full, after=self._has_launched)
             self.probe.hook("step_context_v2", self._timed())
         self.probe.hook("graph_replay", self._count_replays())
+        self._hook("graph_replay_breakable", before=self._replays_pieces)
         watch_drafts(self.probe, self._runner)
         for builder in builders(self._runner):
             self.probe.patches.put(
@@ -113,6 +114,10 @@ class WorkerSteps:
         elif self._plan is not None:
             self.draft_replays.append(self.descriptors.id(desc, "FULL", "v2", draft=True))
 
+    def _replays_pieces(self, _wrapper: Any, entry: Any, *_args: Any, **_kwargs: Any) -> None:
+        """A breakable batch holds the graphs' bound ``replay``, so that a hook on the class does not see them."""
+        self._replays += entry.capture.num_graphs
+
     def _metadata(self, _token: Any, metadata: Any, *_args: Any, **_kwargs: Any) -> None:
         plan = self._plan
         if plan is not None and plan.spec_rows and not NOW.is_draft:
@@ -124,7 +129,7 @@ class WorkerSteps:
         self.probe.hook(seam, around(self.probe.patches, seam, before=before, after=after))
 
     def _count_replays(self) -> Make:
-        """The cheapest hook there is: a breakable step replays one graph a layer."""
+        """The cheapest hook there is: a compiled piecewise step replays one graph a layer."""
         on = self.probe.patches.switch("graph_replay")
 
         def make(original: Any) -> Any:

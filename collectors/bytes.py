@@ -7,7 +7,6 @@ from m3probe.collectors._bytes_kinds import BACKEND_OF, KINDS
 from m3probe.collectors._bytes_kv import WorkerKv
 from m3probe.collectors._bytes_kv_engine import EngineKv
 from m3probe.collectors._part import Collector, Part
-from m3probe.collectors._patch import around
 from m3probe.collectors._seams.bytes import SEAMS
 from m3probe.schema.roles import Role
 
@@ -69,13 +68,11 @@ class Bytes(Part):
         self._armed = False
 
     def _watch_calls(self) -> None:
-        calls = self._calls = Calls()
-        patches = self.probe.patches
+        calls = self._calls = Calls(self.probe.patches)
         for seam, kind in KINDS.items():
-            before, after = calls.hooks(kind)
-            self.probe.hook(seam, around(patches, seam, before=before, after=after, traced=True))
+            self.probe.hook(seam, calls.watch(seam, kind))
         for seam, backend in BACKEND_OF.items():
-            self.probe.hook(seam, around(patches, seam, before=calls.backend(backend), traced=True))
+            self.probe.hook(seam, calls.mark(seam, backend))
 
     def _unwatch_calls(self) -> None:
         self._calls = None

@@ -105,6 +105,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory, tiny_models: Path) -> dict[st
                 f'"kv_connector_extra_config":{{"shared_storage_path":"{store}"}}}}'
             )
             flags = ["--enforce-eager", "--block-size", "32", "--kv-transfer-config", connector]
+            flags += ["--shutdown-timeout", "20"] if role == "kv_consumer" else []
             bound = {"VLLM_CPU_OMP_THREADS_BIND": str(min(core, (os.cpu_count() or 1) - 1))}
             env = {"M3PROBE": "1", "M3PROBE_DIR": str(folder / f"rec-{role}"), **bound}
             servers[role] = begin(folder / role, tiny_models / "llama", *flags, site=site, **env)

@@ -1,6 +1,8 @@
 """Stand-ins for the runners of vLLM, with the names and signatures that steps are hooked by (0.24.0 to 0.33.0)."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from types import ModuleType, SimpleNamespace
@@ -8,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from m3probe.collectors._now import NOW, Now
 from m3probe.collectors._probe import Probe
-from m3probe.schema import records
-from m3probe.schema.roles import Level
+from m3probe.collectors.steps import Steps
+from m3probe.schema import control, records
+from m3probe.schema.roles import Level, Role
 
 
 class Mode(Enum):
@@ -134,10 +138,21 @@ class Dispatcher:
         return Mode.NONE, Batch(num_tokens)
 
 
+class Builder:
+    """An attention metadata builder: requests longer than ``threshold`` rows are its prefill side."""
+
+    def __init__(self, lengths: list[int], threshold: int) -> None:
+        self.prefill = [n for n in lengths if n > threshold]
+
+    def build(self, common_prefix_len: int) -> SimpleNamespace:
+        """The metadata."""
+        return SimpleNamespace(num_prefills=len(self.prefill), num_prefill_tokens=sum(self.prefill))
+
+
 class RunnerV1:
     """``gpu_model_runner.GPUModelRunner``."""
 
-    vllm_config = None
+    vllm_config: Any = None
 
     def __init__(self) -> None:
         self.cudagraph_dispatcher, self.graph = Dispatcher(), Graph()
@@ -145,28 +160,90 @@ class RunnerV1:
     def execute(self, output: Any) -> None:
         """A step: dispatch, forward."""
         if output.total_num_scheduled_tokens:
-            mode, _ = self.cudagraph_dispatcher.dispatch(output.total_num_scheduled_tokens)
+            mode, *_ = self._determine_batch_execution_and_padding(num_tokens=output.total_num_scheduled_tokens)
             self._model_forward(mode)
+
+    def _determine_batch_execution_and_padding(self, num_tokens: int) -> tuple[Mode, Batch, bool, None, None]:
+        mode, batch = self.cudagraph_dispatcher.dispatch(num_tokens)
+        return mode, batch, False, None, None
 
     def _model_forward(self, mode: Mode) -> None:
         if mode is Mode.FULL:
             self.graph.replay()
 
 
+class Drafter:
+    """``speculator``: its own manager, and one FULL replay a proposal."""
+
+    def __init__(self, keys: list[Execution]) -> None:
+        self.cudagraph_manager, self.saw_draft = Manager(keys), []
+
+    def capture(self) -> None:
+        """Its graphs."""
+        self.cudagraph_manager.capture(lambda _desc, warmup: lambda _mode: None)
+
+    def propose(self, rows: int) -> None:
+        """Draft tokens."""
+        self.saw_draft.append(NOW.is_draft)
+        desc = self.cudagraph_manager.dispatch(rows, rows)
+        if desc.cg_mode is Mode.FULL:
+            self.cudagraph_manager.run_fullgraph(desc)
+
+
 class RunnerV2:
     """``gpu.model_runner.GPUModelRunner``."""
 
-    vllm_config = None
+    vllm_config: Any = None
 
-    def __init__(self, keys: list[Execution]) -> None:
+    def __init__(self, keys: list[Execution], drafts: list[Execution] | None = None) -> None:
         self.cudagraph_manager = ModelManager(keys)
+        self.speculator = Drafter(drafts) if drafts else None
+        self.profiled: list[Any] = []
 
     def execute(self, output: Any) -> None:
-        """A step: dispatch, replay or eager."""
-        requests = len(output.num_scheduled_tokens)
-        desc = self.cudagraph_manager.dispatch(requests, output.total_num_scheduled_tokens)
+        """A step: dispatch, replay or eager; drafts after it."""
+        requests, rows = len(output.num_scheduled_tokens), output.total_num_scheduled_tokens
+        module = sys.modules["vllm.v1.worker.gpu.model_runner"]
+        desc, _sync = module.dispatch_cg_and_sync_dp(self.cudagraph_manager, requests, rows)
         if desc.cg_mode is Mode.FULL:
             self.cudagraph_manager.run_fullgraph(desc)
+        else:
+            with module.set_forward_context(None, self.vllm_config):
+                if desc.cg_mode is Mode.PIECEWISE:
+                    self.cudagraph_manager.run_pw_graph(None, {})
+        if self.speculator is not None:
+            self.speculator.propose(rows)
+
+    def profile_cudagraph_memory(self) -> int:
+        """The rehearsal: some graphs are captured and thrown away."""
+        manager, self.cudagraph_manager = self.cudagraph_manager, ModelManager(list(self.keys()))
+        self.cudagraph_manager.capture(self.create)
+        self.cudagraph_manager = manager
+        return 1
+
+    def keys(self) -> list[Execution]:
+        """All that are to be captured."""
+        return [key for keys in self.cudagraph_manager._capture_descs.values() for key in keys]
+
+    def create(self, desc: Execution, warmup: bool) -> Any:
+        """``create_forward_fn``: what the hooks of others would see while the model runs."""
+        return lambda _mode: self.profiled.append((desc.num_tokens, warmup, NOW.descriptor, NOW.stage, NOW.is_draft))
+
+
+ALL_EAGER: list[bool] = [False]
+"""Whether another data-parallel rank runs eager, which decides for all."""
+
+
+def dispatch_cg_and_sync_dp(manager: Any, num_reqs: int, num_tokens: int, need_eager: bool = False) -> tuple[Any, None]:
+    """``dp_utils.dispatch_cg_and_sync_dp``."""
+    desc = manager.dispatch(num_reqs, num_tokens)
+    return (Execution(Mode.NONE, num_tokens, num_reqs) if ALL_EAGER[0] or need_eager else desc), None
+
+
+@contextmanager
+def set_forward_context(attn_metadata: Any, vllm_config: Any) -> Iterator[None]:
+    """``forward_context.set_forward_context``."""
+    yield
 
 
 class Worker:
@@ -207,6 +284,10 @@ MODULES = {
     "vllm.v1.worker.gpu_worker": {"Worker": Worker},
     "vllm.v1.worker.gpu_model_runner": {"GPUModelRunner": RunnerV1},
     "vllm.v1.cudagraph_dispatcher": {"CudagraphDispatcher": Dispatcher},
+    "vllm.v1.worker.gpu.model_runner": {
+        "dispatch_cg_and_sync_dp": dispatch_cg_and_sync_dp,
+        "set_forward_context": set_forward_context,
+    },
     "vllm.v1.worker.gpu.cudagraph_utils": {"CudaGraphManager": Manager, "ModelCudaGraphManager": ModelManager},
     "vllm.v1.core.sched.scheduler": {"Scheduler": Scheduler},
     "torch.cuda.graphs": {"CUDAGraph": Graph},
@@ -235,3 +316,46 @@ class Told(Probe):
     def of(self, kind: type) -> list[Any]:
         """The records of one type."""
         return [record for record in self.told if isinstance(record, kind)]
+
+
+@pytest.fixture(autouse=True)
+def stand_ins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The stand-ins are there, and hooks and ``NOW`` are as before afterwards."""
+    installed(monkeypatch)
+    MADE.clear()
+    monkeypatch.setattr(sys.modules[__name__], "ALL_EAGER", [False])
+    yield
+    for probe in MADE:
+        probe.patches.undo()
+    for name in Now.__slots__:
+        setattr(NOW, name, getattr(Now(), name))
+
+
+MADE: list[Told] = []
+
+
+def part_of(role: Role, host: Any) -> tuple[Told, Steps]:
+    """The collector of one process, before its model is loaded."""
+    probe = Told()
+    MADE.append(probe)
+    probe._hosts[role] = lambda: host  # type: ignore[assignment]
+    part = Steps(probe)
+    part.role = role
+    probe.parts.append(("steps", role, part))
+    return probe, part
+
+
+def armed(role: Role, host: Any, seconds: float = 0.0) -> tuple[Told, Steps]:
+    """The same, recording."""
+    probe, part = part_of(role, host)
+    probe.options = control.Arm(folder="", owner="", windows=seconds)
+    part.loaded()
+    part.captured()
+    part.arm()
+    return probe, part
+
+
+def counted(probe: Told, part: Steps) -> list[records.StepCount]:
+    """What was counted until now."""
+    part.tick()
+    return [count for record in probe.of(records.StepCounts) for count in record.steps]

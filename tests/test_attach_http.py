@@ -34,7 +34,7 @@ def test_each_address_says_what_it_gave_and_which_flag_would_give_more(proc: Pat
     offers = {offer.path: offer for offer in report.offers}
     assert (report.outcome, report.version) == ("looked", "0.32.0")
     assert offers["/v1/models"].text == "m (up to 512 tokens)"
-    assert offers["/metrics"].text == "3 series of vLLM, 140 steps so far"
+    assert offers["/metrics"].text == "4 series of vLLM, 140 steps so far"
     assert "--kv-cache-metrics" in offers["/metrics"].more
     assert (offers["/server_info"].state, offers["/collective_rpc"].state) == ("absent", "absent")
     assert "VLLM_SERVER_DEV_MODE=1" in offers["/server_info"].more
@@ -150,11 +150,8 @@ def test_foreign_data_is_kept_without_keys_and_without_depth_beyond_bounds() -> 
     for _ in range(50):
         deep = [deep]
     assert "..." in str(hidden(deep))
-    assert hidden({"hf_token": "t", "max_tokens": 3, "hf_token_file": None}) == {
-        "hf_token": "(set)",
-        "max_tokens": 3,
-        "hf_token_file": None,
-    }
+    given = {"hf_token": "t", "max_tokens": 3, "tokenizer": "here", "api_key": None, "apikey": "k", "key_name": ["a"]}
+    assert hidden(given) == given | {"hf_token": "(set)", "apikey": "(set)", "key_name": "(set)"}
 
 
 def test_a_series_is_recorded_by_steps_with_buckets_at_both_ends_alone(proc: Path, tmp_path: Path) -> None:

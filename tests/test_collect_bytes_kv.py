@@ -13,6 +13,7 @@ from m3probe.collectors._bytes_kv_engine import EngineKv
 from m3probe.collectors._bytes_kv_sum import Seen, summed
 from m3probe.collectors._bytes_moriio import MOST_TOLD, transfer_bytes
 from m3probe.collectors._probe import Probe
+from m3probe.gates import ack_fan_in
 from m3probe.schema import gates, records
 from m3probe.schema.roles import Level, Role
 
@@ -104,9 +105,10 @@ class Guest(Probe):
         super().__init__(Level.LEDGER)
         self.kept: list[records.AnyRecord] = []
         self.engine: Any = None
+        self.worker: Any = None
 
     def host(self, role: Role) -> Any:
-        return self.engine if role is Role.ENGINE else None
+        return self.engine if role is Role.ENGINE else self.worker
 
     def ledger(self, record: records.AnyRecord) -> None:
         self.kept.append(record)
@@ -283,6 +285,52 @@ def test_too_many_ended_transfers_are_cut_and_said(guest: Guest, monkeypatch: py
         writer._finalize_if_complete(str(n), info)
     assert len(written(made)) == MOST_TOLD
     assert [(r.word, r.lossy) for r in guest.kept if isinstance(r, records.Note)] == [("writes_not_told", True)]
+
+
+def test_acknowledgements_are_counted_until_the_transfer_is_freed(
+    guest: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts: dict[str, int] = {}
+    freed: set[str] = set()
+
+    def resolve_moriio_transfer_ack(
+        ack: Any,
+        producer_tp_size: int,
+        live_transfer_ids: Any,
+        notification_counts: dict[str, int],
+        completed_transfer_ids: set[str],
+    ) -> str | None:
+        """Two consumer ranks read from each producer rank, and both must tell."""
+        if ack.transfer_id not in live_transfer_ids or ack.transfer_id in completed_transfer_ids:
+            return None
+        notification_counts[ack.transfer_id] = notification_counts.get(ack.transfer_id, 0) + 1
+        if notification_counts[ack.transfer_id] < 2:
+            return None
+        completed_transfer_ids.add(ack.transfer_id)
+        return str(ack.transfer_id)
+
+    connector = module(
+        monkeypatch, f"{V1}.moriio.moriio_connector", resolve_moriio_transfer_ack=resolve_moriio_transfer_ack
+    )
+    guest.worker = SimpleNamespace(rank=3)
+    made = worker(guest, monkeypatch, MoRIIOConnector())
+
+    def ack(transfer: str) -> None:
+        connector.resolve_moriio_transfer_ack(
+            SimpleNamespace(transfer_id=transfer, consumer_tp_size=8),
+            producer_tp_size=4,
+            live_transfer_ids={"t1", "t2"},
+            notification_counts=counts,
+            completed_transfer_ids=freed,
+        )
+
+    for transfer in ("t1", "t2", "unknown", "t1", "t1"):  # t1 a third time: freed already
+        ack(transfer)
+    (gate,) = [r for r in made.drain() if isinstance(r, records.Gate)]
+    assert gate.facts.acks == (gates.Acks(producer_rank=3, producer_tp=4, consumer_tp=8, received=2),)
+    assert ack_fan_in.check(gate.facts).state == gates.GateState.HOLDS
+    assert list(made.drain()) == []
+    assert not guest.patches.failed
 
 
 def test_arrived_requests_are_followed_until_they_run_and_aborted_ones_forgotten(guest: Guest) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
 import sys
 from collections import namedtuple
 from pathlib import Path
@@ -11,6 +12,9 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from guest_kit import environment, files, only, read
+from live_kit import mounted, vllm_python
+from tree import ROOT
 
 from m3probe.collectors import _kernels_size as size
 from m3probe.collectors._kernels_rate import Rate, compared
@@ -19,6 +23,7 @@ from m3probe.collectors._probe import Probe
 from m3probe.collectors.kernels import Kernels
 from m3probe.schema import control, records
 from m3probe.schema.roles import Level, Role
+from m3probe.sources import open_recording
 
 GB = 10**9
 Usage = namedtuple("Usage", "total used free")
@@ -293,3 +298,28 @@ def test_graphs_are_expected_on_a_gpu_without_enforce_eager() -> None:
     assert not size.captures(worker("cuda", "FULL_AND_PIECEWISE", eager=True))
     assert not size.captures(worker("cuda", "NONE"))
     assert not size.captures(worker("cpu", "FULL"))
+
+
+def test_a_real_vllm_is_profiled_for_the_steps_asked_for_and_gets_its_attributes_back(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    python, folder = vllm_python(), tmp_path / "rec"
+    model = request.getfixturevalue("tiny_models") / "llama"
+    env = environment(tmp_path) | {"PYTHONPATH": str(mounted(tmp_path / "mounted"))}
+    script = [str(python), str(ROOT / "tests/live_scripts/profile_window.py"), str(model), str(folder)]
+    ran = subprocess.run(script, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=400, check=False)
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    (line,) = [line for line in ran.stdout.splitlines() if line.startswith("OUTCOME ")]
+    outcome = json.loads(line.removeprefix("OUTCOME "))
+    assert outcome == {"at": 40, "answers": ["Done", "Refused"], "same": True, "failed": {}}
+    (path,) = files(folder)
+    (found,) = only(records.Kernels, read(path)[0])
+    assert isinstance(found, records.Kernels)
+    assert (found.state, found.first_step, found.steps) == ("done", 40, 4)
+    recording = open_recording([folder / found.path])
+    text = recording.strings
+    assert [text[i] for i in recording.steps["name"].tolist()] == ["execute_context_0(0)_generation_3(3)"] * 4
+    # Two layers of qkv, o, gate_up and down, and the lm_head, in each of four steps.
+    names = [text[i] for i in recording.ops["name"].tolist()]
+    assert names.count("_C::onednn_mm") == (2 * 4 + 1) * 4
+    assert names.count("vllm::unified_attention_with_output") == 2 * 4

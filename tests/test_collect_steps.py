@@ -1,57 +1,19 @@
 """Steps: what each computed, counted exactly, in a worker of either runner and in the engine."""
 
 import time
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from steps_kit import Execution, Graph, Mode, RunnerV1, RunnerV2, Scheduler, Told, Worker, installed, scheduled
+from steps_kit import Graph, RunnerV1, Scheduler, Worker, armed, counted, scheduled, stand_ins
 
-from m3probe.collectors._now import NOW, Now
+from m3probe.collectors import _steps_worker
 from m3probe.collectors._steps_plan import plan_of
-from m3probe.collectors.steps import Steps
-from m3probe.schema import control, records
-from m3probe.schema.roles import Role, Stage
+from m3probe.schema import records
+from m3probe.schema.roles import Role
+
+__all__ = ["stand_ins"]
 
 PROMPT = {"a": (0, 40), "b": (0, 100)}
 LATER = {"a": (40, 1, 1), "b": (100, 1, 1), "c": (7, 1, 3)}
-
-MADE: list[Told] = []
-
-
-@pytest.fixture(autouse=True)
-def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    installed(monkeypatch)
-    MADE.clear()
-    yield
-    for probe in MADE:
-        probe.patches.undo()
-    for name in Now.__slots__:
-        setattr(NOW, name, getattr(Now(), name))
-
-
-def part_of(role: Role, host: Any) -> tuple[Told, Steps]:
-    probe = Told()
-    MADE.append(probe)
-    probe._hosts[role] = lambda: host  # type: ignore[assignment]
-    part = Steps(probe)
-    part.role = role
-    probe.parts.append(("steps", role, part))
-    return probe, part
-
-
-def armed(role: Role, host: Any, seconds: float = 0.0) -> tuple[Told, Steps]:
-    probe, part = part_of(role, host)
-    probe.options = control.Arm(folder="", owner="", windows=seconds)
-    part.loaded()
-    part.captured()
-    part.arm()
-    return probe, part
-
-
-def counted(probe: Told, part: Steps) -> list[records.StepCount]:
-    part.tick()
-    return [count for record in probe.of(records.StepCounts) for count in record.steps]
 
 
 def test_a_prompt_is_prefill_and_its_key_lengths_are_what_it_scheduled() -> None:
@@ -106,66 +68,6 @@ def test_v1_counts_a_graph_step_by_its_padded_rows_and_an_eager_one_by_its_own()
         (0, "FULL", 8, 8, True, "v1")
     ]
     assert decode.descriptor == 0
-
-
-def test_v2_counts_full_replays_that_have_no_forward_context() -> None:
-    runner = RunnerV2([Execution(Mode.FULL, 4, 4, 1), Execution(Mode.FULL, 8, 8, 1)])
-    worker = Worker(runner)
-    runner.cudagraph_manager.capture(lambda _desc, warmup: lambda _mode: None)
-    probe, part = armed(Role.WORKER, worker)
-    worker.step(scheduled(cached=LATER))
-    worker.step(scheduled(cached=dict.fromkeys("abcde", (9, 1, 1))))
-    small, large = counted(probe, part)
-    assert (small.mode, small.padded_rows, small.rows_sum, small.replays) == ("FULL", 4, 3, 1)
-    assert (large.padded_rows, large.rows_sum, large.replays) == (8, 5, 1)
-    assert {(d.padded_rows, d.runner) for d in probe.of(records.Descriptor)} == {(4, "v2"), (8, "v2")}
-
-
-def test_the_capture_of_v2_says_which_batch_is_captured() -> None:
-    runner = RunnerV2([Execution(Mode.FULL, 4, 4, 1), Execution(Mode.FULL, 8, 8, 1)])
-    probe, part = part_of(Role.WORKER, Worker(runner))
-    part.loaded()
-    seen = []
-
-    def create(desc: Execution, warmup: bool) -> Any:
-        return lambda _mode: seen.append((desc.num_tokens, warmup, NOW.descriptor, NOW.stage))
-
-    runner.cudagraph_manager.capture(create)
-    part.captured()
-    assert seen == [
-        (4, True, 0, Stage.WARMUP),
-        (4, False, 0, Stage.CAPTURE),
-        (8, True, 1, Stage.WARMUP),
-        (8, False, 1, Stage.CAPTURE),
-    ]
-    assert (NOW.stage, NOW.descriptor) == (Stage.EAGER, -1)
-    assert not probe.patches.standing
-
-
-def test_an_eager_twin_runs_its_steps_without_replay_and_gives_the_flag_back() -> None:
-    runner = RunnerV2([Execution(Mode.FULL, 4, 4, 1)])
-    worker = Worker(runner)
-    runner.cudagraph_manager.capture(lambda _desc, warmup: lambda _mode: None)
-    probe, part = armed(Role.WORKER, worker)
-    worker.step(scheduled(cached=LATER))
-    answer = part.ask(control.Twin(at=2, steps=2))
-    assert isinstance(answer, control.Done)
-    for _ in range(4):
-        worker.step(scheduled(cached=LATER))
-    graph, twin = counted(probe, part)
-    assert (graph.mode, graph.stage, graph.count) == ("FULL", "eager", 3)
-    assert (twin.mode, twin.stage, twin.count, twin.replays) == ("NONE", "twin", 2, 0)
-    assert runner.cudagraph_manager._graphs_captured is True
-
-
-def test_a_twin_for_a_step_that_is_over_is_refused_with_the_step_it_is_at() -> None:
-    worker = Worker(RunnerV1())
-    _probe, part = armed(Role.WORKER, worker)
-    for _ in range(5):
-        worker.step(scheduled(cached=LATER))
-    answer = part.ask(control.Twin(at=3, steps=2))
-    assert isinstance(answer, control.Refused)
-    assert "now 5" in answer.text
 
 
 def test_a_window_keeps_each_step_with_its_times_in_order() -> None:
@@ -229,3 +131,17 @@ def test_many_eager_sizes_in_a_second_are_counted_in_bounded_kinds_with_exact_su
     # 1,000 to 1,024, then to 1,088, then to 1,099 -> 1,152
     assert [(k.padded_rows, k.count) for k in kinds] == [(1024, 25), (1088, 64), (1152, 11)]
     assert sum(k.rows_sum for k in kinds) == sum(sizes)
+
+
+def test_steps_that_the_writer_is_too_late_for_are_told_and_not_numbered_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_steps_worker, "MOST_WAITING", 4)
+    worker = Worker(RunnerV1())
+    probe, part = armed(Role.WORKER, worker)
+    for _ in range(7):
+        worker.step(scheduled(cached=LATER))
+    assert sum(count.count for count in counted(probe, part)) == 4
+    worker.step(scheduled(cached=LATER))
+    part.tick()
+    assert [record.first for record in probe.of(records.StepCounts)] == [3, 7]
+    assert [(note.word, note.lossy) for note in probe.of(records.Note)] == [("steps_lost", True)]
+    assert "3 steps" in probe.of(records.Note)[0].text

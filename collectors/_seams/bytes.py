@@ -108,6 +108,12 @@ KV_WORKER: dict[str, Seam] = {
         needs=("transfer_id", "request_info"),
     ),
 }
+KV_WORKER["kv_moriio_ack"] = Seam(
+    f"{_KV}.moriio.moriio_connector",
+    "resolve_moriio_transfer_ack",
+    "an acknowledgement, and whether it is the last that a transfer waits for (from 0.25.1 on)",
+    needs=("ack", "producer_tp_size", "live_transfer_ids", "completed_transfer_ids"),
+)
 KV_MADE: dict[str, Seam] = {
     "kv_made": Seam(
         "vllm.distributed.kv_transfer.kv_connector.factory",

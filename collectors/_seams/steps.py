@@ -36,6 +36,12 @@ SEAMS: dict[str, Seam] = {
         _V2, "CudaGraphManager.dispatch", "V2: made to find no graph in a twin step", ("num_reqs", "num_tokens")
     ),
     "graph_replay": Seam("torch.cuda.graphs", "CUDAGraph.replay", "one replay of a captured graph or piece"),
+    "graph_replay_breakable": Seam(
+        "vllm.compilation.breakable_cudagraph",
+        "BreakableCUDAGraphWrapper._replay",
+        "replay of all graphs between a batch's eager breaks",
+        ("entry",),
+    ),
     "graph_capture_v1": Seam(
         "vllm.compilation.cuda_graph", "CUDAGraphWrapper.__call__", "V1: capture of a graph or piece, at start-up only"
     ),

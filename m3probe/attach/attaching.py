@@ -15,12 +15,13 @@ from m3probe.attach.crew import Crew
 from m3probe.attach.fetch import OK, Client, client
 from m3probe.attach.metrics import first_looks
 from m3probe.attach.offers import Offers
-from m3probe.attach.outcome import Found, report_of
+from m3probe.attach.outcome import Found, late_words, report_of
 from m3probe.attach.recording import new_folder, write_manifest
 from m3probe.attach.session import Session
 from m3probe.attach.within import check_within
 from m3probe.errors import M3ProbeError, UnreadableInput, UsageError
 from m3probe.model.attach_report import AttachReport
+from m3probe.schema.roles import Role
 
 PORT = 8000
 """vLLM's own default."""
@@ -45,6 +46,9 @@ def attach(asked: Asked, told: Told) -> AttachReport:
     write_manifest(folder)
     session = Session(asked, told, folder, found.crew, found.series, found.client)
     session.keep(*found.configs)
+    late = late_words(found.crew) if found.crew else ""
+    if late:
+        told.say(late)
     told.say(f"recording into {folder}" + ("" if asked.seconds or asked.steps else "; Ctrl-C ends it"))
     session.run()
     return report_of(asked, found, session)
@@ -172,7 +176,8 @@ def _check_profiler(found: Found, asked: Asked, told: Told) -> None:
     if not workers and not found.profiler:
         raise UsageError("--profile-steps needs guests in the workers, or vLLM's own profiler configured")
     inherited = processes.environ(crew.server.root.pid, asked.proc) if crew else None
-    known = {guest.pid: processes.environ(guest.pid, asked.proc) or inherited for guest in workers}
+    seen = workers or [guest for guest in crew.all if Role.WORKER in guest.roles] if crew else []
+    known = {guest.pid: processes.environ(guest.pid, asked.proc) or inherited for guest in seen}
     reading = vllm_profiler.reading(known, asked.proc)
     for loss in reading.losses:
         told.say(f"--profile-steps: {loss}")

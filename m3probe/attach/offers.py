@@ -11,7 +11,7 @@ from m3probe.attach.fetch import FORBIDDEN, NOT_FOUND, OK, UNAUTHORIZED, WRONG_M
 from m3probe.attach.metrics import STEPS, Scrape
 from m3probe.model.attach_report import Offer
 from m3probe.schema.records import Config
-from m3probe.schema.secrets import HIDDEN
+from m3probe.schema.secrets import secret
 
 DEV_MODE = "start with VLLM_SERVER_DEV_MODE=1 (trusted networks only: it lets anybody call into the workers)"
 PROFILER = """start with --profiler-config '{"profiler": "torch", "torch_profiler_dir": "DIR"}'"""
@@ -118,9 +118,10 @@ def hidden(value: Any, depth: int = 0) -> Any:
     if depth > MOST_DEPTH:
         return "..."
     if isinstance(value, Mapping):
-        secret = {name: any(word in str(name).upper() for word in HIDDEN) for name in value}
         return {
-            str(name): "(set)" if secret[name] and isinstance(own, str) and own else hidden(own, depth + 1)
+            str(name): "(set)"
+            if own and not isinstance(own, bool | int) and secret(str(name))
+            else hidden(own, depth + 1)
             for name, own in value.items()
         }
     if isinstance(value, list):

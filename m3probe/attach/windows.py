@@ -17,8 +17,8 @@ MARGIN_STEPS = 20
 MARGIN_S = 2.0
 """Between the request and its step: the slowest rank must have heard of it."""
 ALIGN_S = 15.0
-STALL_S = 60.0
-"""Without a step for so long, a window that waits is given up."""
+STALL_S = 90.0
+"""Without a step for so long, a window that waits is given up; a guest itself waits 60 s for the rate after one."""
 ROWS_S = 20.0
 """Seconds of full rows that arming asks for where ranks must be aligned."""
 MOST_TRACE = 4 * 1024**3

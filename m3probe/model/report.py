@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from m3probe.model.findings import Bound, Finding
+from m3probe.model.live_report import LiveSection
 from m3probe.model.path_report import PathsSection
 
 SCHEMA_VERSION = "1"
@@ -284,6 +285,7 @@ Section = (
     | PathsSection
     | QueuesSection
     | BottleneckSection
+    | LiveSection
 )
 S = TypeVar("S")
 

@@ -156,7 +156,7 @@ def _windows(page: Page, report: AttachReport) -> None:
     page.heading("windows")
     for window in report.windows:
         rates = ""
-        if window.before_steps_per_s is not None and window.after_steps_per_s is not None:
+        if not window.text and window.before_steps_per_s is not None and window.after_steps_per_s is not None:
             rates = f"; {window.before_steps_per_s:.1f} steps/s before, {window.after_steps_per_s:.1f} after"
         who = f"pid {window.pid}: " if window.pid >= 0 else ""
         steps = f", {window.steps:,} steps" if window.steps >= 0 else ""

@@ -13,6 +13,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from m3probe.model.attach_report import AttachReport, VerifyReport
+from m3probe.model.live_report import LiveSection
 from m3probe.model.path_report import PathsSection
 from m3probe.model.recipe_report import RecipeReport
 from m3probe.model.report import (
@@ -38,6 +39,7 @@ _ORDER: tuple[tuple[type[object], tuple[str, ...]], ...] = (
     (PathsSection, ("paths", "gates", "recipe")),
     (QueuesSection, ("queues",)),
 )
+_LIVE = ("processes", "step_times", "seconds", "verified", "unseen")
 
 
 def report_json(report: Report) -> str:
@@ -51,6 +53,8 @@ def report_json(report: Report) -> str:
     for kind, keys in _ORDER:
         section = answer.section(kind)
         document |= {key: None if section is None else getattr(section, key) for key in keys}
+    live = answer.section(LiveSection)
+    document["live"] = None if live is None else {key: getattr(live, key) for key in _LIVE}
     document["findings"] = answer.findings
     last = answer.section(BottleneckSection)
     document["next_bottleneck"] = None if last is None else last.next_bottleneck

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from m3probe.model.live_report import LiveSection
 from m3probe.model.path_report import PathsSection
-from m3probe.model.report import BytesSection, QueuesSection, RepeatsSection, Report, ShapesSection, SummarySection
+from m3probe.model.report import (
+    Answer,
+    BytesSection,
+    QueuesSection,
+    RepeatsSection,
+    Report,
+    ShapesSection,
+    SummarySection,
+)
 from m3probe.present._findings import findings
+from m3probe.present._live import lived
 from m3probe.present._page import Page
 from m3probe.present._paths import paths
 from m3probe.present._planes import planes, queues
@@ -24,7 +34,9 @@ def report_text(report: Report, width: int, color: bool, *, ascii_only: bool = F
     """
     page, answer = Page(width, color, ascii_only), report.answer
     top(page, report)
-    ran(page, answer.section(SummarySection))
+    lived(page, answer.section(LiveSection))
+    if not _unwindowed(answer):
+        ran(page, answer.section(SummarySection))
     shapes(page, answer.section(ShapesSection), answer.findings)
     repeats(page, answer.section(RepeatsSection))
     planes(page, answer.section(BytesSection))
@@ -32,6 +44,12 @@ def report_text(report: Report, width: int, color: bool, *, ascii_only: bool = F
     queues(page, answer.section(QueuesSection))
     findings(page, answer.findings)
     return page.text()
+
+
+def _unwindowed(answer: Answer) -> bool:
+    """A live recording without a kernel window: totals over kernels would be rows of dashes."""
+    summed = answer.section(SummarySection)
+    return answer.section(LiveSection) is not None and summed is not None and not summed.summary.kernel_count
 
 
 def wants_ascii(encoding: str | None) -> bool:

@@ -1,0 +1,86 @@
+"""What repeats in a live recording: modules a step, collectives a step, and how steps were replayed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from m3probe.analyzers._ledger import EVIDENCE, replays_of, texts, worker_steps
+from m3probe.model.recording import Recording
+from m3probe.model.report import CoverageRow, RepeatRow
+from m3probe.model.tables import NONE
+from m3probe.schema.verdicts import Family
+
+OF_KIND = {
+    "linear": Family.GEMM,
+    "router": Family.MOE_ROUTE,
+    "moe": Family.MOE_GEMM,
+    "attention": Family.ATTENTION,
+    "norm": Family.NORM,
+}
+"""A module of this kind is called once in a step; how many kernels that takes only a kernel window tells."""
+
+
+def repeat_rows(rec: Recording) -> Iterator[RepeatRow]:
+    """Calls of modules per step, and of collectives, by phase."""
+    steps = Counter[tuple[int, str]]()
+    for kind in worker_steps(rec):
+        steps[kind.file, kind.phase] += kind.steps
+    modules, layers = _modules(rec)
+    for phase in dict.fromkeys(phase for _file, phase in steps):
+        files = [file for file, of in steps if of == phase]
+        for family in dict.fromkeys(family for file, family in modules if file in files):
+            total = sum(modules[file, family] * steps[file, phase] for file in files)
+            number = sum(steps[file, phase] for file in files)
+            yield _row(phase, family, total / number, layers.get(family), EVIDENCE)
+        calls = _collectives(rec, phase)
+        if calls:
+            number = sum(steps[file, phase] for file in files)
+            yield _row(phase, str(Family.COMM), calls / number, None, "collectives seen")
+
+
+def coverage_rows(rec: Recording) -> Iterator[CoverageRow]:
+    """Steps by graph mode; output tokens are not told by a step's rows where drafts are verified."""
+    steps, rows = Counter[str](), Counter[str]()
+    for kind in worker_steps(rec):
+        steps[kind.mode] += kind.steps
+        rows[kind.mode] += kind.rows
+    ranks = max(len({kind.file for kind in worker_steps(rec)}), 1)
+    for mode, number in steps.items():
+        yield CoverageRow(
+            graph_mode=mode,
+            steps=number // ranks,
+            step_share=number / steps.total(),
+            row_share=rows[mode] / rows.total() if rows.total() else None,
+            token_share=None,
+        )
+
+
+def _modules(rec: Recording) -> tuple[Counter[tuple[int, str]], dict[str, int]]:
+    table = rec.tables["modules"]
+    found, layers = Counter[tuple[int, str]](), dict[str, set[int]]()
+    for row, kind in enumerate(texts(rec, table, "kind")):
+        if kind in OF_KIND and table["draft"][row] != 1:
+            family = str(OF_KIND[kind])
+            found[int(table["file"][row]), family] += 1
+            if table["layer"][row] >= 0:
+                layers.setdefault(family, set()).add(int(table["layer"][row]))
+    return found, {family: len(held) for family, held in layers.items()}
+
+
+def _collectives(rec: Recording, phase: str) -> int:
+    """Calls seen in steps of one phase, and those of capture times the counted replays."""
+    table, replays = rec.tables["collectives"], replays_of(rec)
+    phases, stages = texts(rec, table, "phase"), texts(rec, table, "stage")
+    total = 0
+    for row, stage in enumerate(stages):
+        count = int(table["count"][row])
+        if stage in ("eager", "twin") and phases[row] == phase:
+            total += count
+        elif stage == "capture" and table["descriptor"][row] != NONE:
+            total += count * replays.get((int(table["file"][row]), int(table["descriptor"][row]), phase), 0)
+    return total
+
+
+def _row(phase: str, family: str, per_step: float, layers: int | None, evidence: str) -> RepeatRow:
+    return RepeatRow(phase, family, per_step, per_step / layers if layers else None, None, None, evidence)

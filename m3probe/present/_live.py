@@ -1,0 +1,79 @@
+"""A recording made inside the server: its processes, where a step's time went, modules that were recomputed."""
+
+from __future__ import annotations
+
+from m3probe.model.live_report import LiveSection, StepTimeRow
+from m3probe.present._numbers import fixed, plural, us
+from m3probe.present._page import Page, items
+from m3probe.present._table import Column, number, table
+
+PARTS = ("schedule", "prepare", "launch", "wait", "output", "idle")
+BAR_CELLS = 40
+_MARKS = {"prepare": "p", "launch": "L", "wait": "w", "idle": "·"}
+
+
+def lived(page: Page, section: LiveSection | None) -> None:
+    """The block; nothing for a trace."""
+    if section is None:
+        return
+    page.heading("Recorded live", "by guests inside the server")
+    said = [f"{row.role}{'' if row.rank is None else f' {row.rank}'} (pid {row.pid})" for row in section.processes]
+    page.say(
+        items([plural(len(section.processes), "process", "processes"), f"{section.seconds:,.1f} s of steps", *said]),
+        indent=2,
+    )
+    if any(row.late for row in section.processes):
+        page.say(
+            (
+                "! attached late: paths inside graphs are unproven until a restart, a kernel window or an eager twin",
+                "warn",
+            ),
+            indent=2,
+        )
+    if section.step_times:
+        page.blank()
+        _times(page, section.step_times)
+    else:
+        page.say("No step ran while it recorded.", indent=2)
+    for row in section.verified:
+        where = "" if row.rank is None else f" on rank {row.rank}"
+        figure = "" if row.cosine is None else f": cosine {row.cosine:.6f}, largest error {row.max_error:.3g}"
+        page.say(
+            (f"{row.module}{where} {row.state}{figure} ({row.text})", "bad" if row.state == "broken" else ""),
+            indent=2,
+            hang=2,
+        )
+    for text in section.unseen:
+        page.say((f"? not seen: {text}", "dim"), indent=2, hang=2)
+
+
+def _times(page: Page, rows: tuple[StepTimeRow, ...]) -> None:
+    columns = [Column("phase"), Column("graph"), *(number(head) for head in ("steps", "rows", "requests"))]
+    columns += [number(f"{part} µs", drop=1 if part in ("schedule", "output") else 0) for part in PARTS]
+    body = [
+        [
+            r.phase,
+            r.graph_mode,
+            fixed(r.steps),
+            fixed(r.rows, 1),
+            fixed(r.requests, 1),
+            *(us(getattr(r, f"{p}_ns")) for p in PARTS),
+        ]
+        for r in rows
+    ]
+    table(page, columns, body)
+    for row in rows:
+        line = _bar(row)
+        if line:
+            page.say((f"{row.phase:<8}{line}", "accent"), indent=2)
+    page.say(("means per step of one rank; p prepare, L launch, w wait for the tokens, · idle until the next step "
+              "(the engine's schedule and output lie in it)", "dim"), indent=2, hang=2)  # fmt: skip
+
+
+def _bar(row: StepTimeRow) -> str:
+    """Worker time from step to step, in shares of ``BAR_CELLS``; empty where a part is not known."""
+    parts = {mark: getattr(row, f"{name}_ns") for name, mark in _MARKS.items()}
+    if any(value is None for value in parts.values()):
+        return ""
+    total = sum(parts.values())
+    return "".join(mark * round(BAR_CELLS * value / total) for mark, value in parts.items()) if total > 0 else ""
