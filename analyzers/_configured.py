@@ -136,12 +136,12 @@ def _states(rec: Recording, path: FastPath, setup: Setup, cell: Cell) -> dict[in
         rows = int(steps["rows"][place]) if inside else -1
         requests = int(steps["requests"][place]) if inside else -1
         if (rows, requests) not in by_point:
-            by_point[rows, requests] = _state(path, setup, cell.phase, rows, requests)
+            by_point[rows, requests] = state_of_step(path, setup, cell.phase, rows, requests)
         known[place] = by_point[rows, requests]
     return known
 
 
-def _state(path: FastPath, setup: Setup, phase: Phase, rows: int, requests: int) -> PathState:
+def state_of_step(path: FastPath, setup: Setup, phase: Phase, rows: int, requests: int) -> PathState:
     """Without known rows a need that is asked at each call has no answer."""
     found = state_at(path, setup, Point(phase, max(rows, 1), max(requests, 0)))
     by_call = any(j.need.when == "call" for j in found.judged)

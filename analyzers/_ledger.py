@@ -6,16 +6,22 @@ that a hook saw, or a fact of capture times the counted replays of its batch.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from m3probe.model.recording import Recording
 from m3probe.model.tables import NONE, Array, Table
+from m3probe.schema.roles import Stage
 from m3probe.schema.verdicts import Phase
 
 WORKING = tuple(str(p) for p in (Phase.PREFILL, Phase.DECODE, Phase.MIXED, Phase.UNKNOWN))
 EVIDENCE = "model map x steps"
+LOAD, CAPTURE, TWIN = str(Stage.LOAD), str(Stage.CAPTURE), str(Stage.TWIN)
+SEEN = frozenset({str(Stage.EAGER), TWIN})
+"""Stages in which a call that was seen is a call of a served step."""
 
 
 def is_live(rec: Recording) -> bool:
@@ -43,6 +49,20 @@ class Kind:
 def texts(rec: Recording, table: Table, column: str) -> list[str]:
     """A string column as text."""
     return rec.strings.of(table[column].tolist())
+
+
+def facts_of(text: str) -> dict[str, Any]:
+    """A module's further facts; a file is not trusted to hold JSON."""
+    try:
+        found = json.loads(text) if text else {}
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def counts(facts: dict[str, Any], *names: str) -> bool:
+    """Whether these facts are numbers above 0."""
+    return all(isinstance(facts.get(name), int) and facts[name] > 0 for name in names)
 
 
 def of_role(rec: Recording, table: str, role: str) -> Array:
@@ -80,13 +100,29 @@ def _kind(key: tuple[int, str, str, int, int], held: list[int]) -> Kind:
 
 
 def replays_of(rec: Recording) -> dict[tuple[int, int, str], int]:
-    """(file, descriptor, phase) -> steps that replayed that batch; only those whose replay was counted."""
+    """(file, descriptor, phase) -> steps that replayed that batch, where the replay was counted; drafts in phase unknown."""
     found: dict[tuple[int, int, str], int] = {}
     for kind in worker_steps(rec):
         if kind.descriptor != NONE and kind.replays:
             key = (kind.file, kind.descriptor, kind.phase)
-            found[key] = found.get(key, 0) + kind.steps
+            # FULL replays once a step, PIECEWISE once a piece
+            found[key] = found.get(key, 0) + min(kind.steps, kind.replays)
+    drafts = rec.tables["draft_replays"]
+    for file, descriptor, count in zip(*(drafts[c].tolist() for c in ("file", "descriptor", "count")), strict=True):
+        key = (file, descriptor, str(Phase.UNKNOWN))
+        found[key] = found.get(key, 0) + count
     return found
+
+
+def times_of(
+    stage: str, file: int, descriptor: int, phase: str, replays: dict[tuple[int, int, str], int]
+) -> dict[str, int]:
+    """Phase -> how often a recorded call counts: once where it was seen in a step, else once a counted replay."""
+    if stage in SEEN:
+        return {phase: 1}
+    if stage == CAPTURE and descriptor != NONE:
+        return {of: number for (f, d, of), number in replays.items() if (f, d) == (file, descriptor)}
+    return {}
 
 
 def ranks(rec: Recording) -> list[int]:

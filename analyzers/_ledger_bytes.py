@@ -4,32 +4,73 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
-from m3probe.analyzers._ledger import replays_of, texts, worker_steps
+from m3probe.analyzers._ledger import EVIDENCE, counts, facts_of, replays_of, texts, times_of, worker_steps
 from m3probe.model.recording import Recording
 from m3probe.model.report import PlaneRow
-from m3probe.model.tables import NONE
 
 MAP = "model map"
 
 
 def compute_rows(rec: Recording) -> Iterator[PlaneRow]:
-    """Weights of one rank by kind: a step reads all but the experts that no row was routed to."""
+    """Weights of one rank by kind, and how many of the experts' a step of each phase can read."""
     table = rec.tables["modules"]
     files = sorted(set(table["file"].tolist()))
     if not files:
         return
     kinds, dtypes = texts(rec, table, "kind"), texts(rec, table, "dtype")
     sums, held, number = Counter[str](), dict[str, set[str]](), Counter[str]()
-    for row, kind in enumerate(kinds):
-        size = int(table["weight_bytes"][row])
-        if int(table["file"][row]) == files[0] and size > 0 and table["draft"][row] != 1:
-            sums[kind] += size
-            number[kind] += 1
-            held.setdefault(kind, set()).add(dtypes[row])
+    mine = [r for r in range(len(table)) if table["file"][r] == files[0] and table["draft"][r] != 1]
+    for row in mine:
+        if table["weight_bytes"][row] > 0:
+            sums[kinds[row]] += int(table["weight_bytes"][row])
+            number[kinds[row]] += 1
+            held.setdefault(kinds[row], set()).add(dtypes[row])
     for kind, size in sums.items():
-        what = f"weights, {kind}" + (" (a step reads the experts its rows are routed to)" if kind == "moe" else "")
-        yield PlaneRow(what, number[kind], size, None, "/".join(sorted(held[kind])), "per rank", MAP)
+        read = READ.get(kind, "read once a step")
+        yield PlaneRow(
+            f"weights, {kind}", number[kind], size, None, "/".join(sorted(held[kind])), f"per rank, {read}", MAP
+        )
+    yield from _experts_read(rec, files[0], [r for r in mine if kinds[r] == "moe"])
+
+
+READ = {"moe": "a step reads the experts that its rows chose", "embedding": "a step reads a row for each token"}
+
+
+def _experts_read(rec: Recording, file: int, rows: list[int]) -> Iterator[PlaneRow]:
+    """At most this many bytes of experts in a step: each row chooses top-k, and no expert is read twice."""
+    table = rec.tables["modules"]
+    layers = [(int(table["weight_bytes"][r]), facts_of(text)) for r, text in _facts(rec, rows)]
+    known = [
+        (size, slots(facts), facts.get("top_k_with_shared", facts["top_k"]))
+        for size, facts in layers
+        if counts(facts, "experts", "top_k")
+    ]
+    if not known or len(known) < len(layers):
+        return
+    steps, tokens = Counter[str](), Counter[str]()
+    for kind in worker_steps(rec):
+        if kind.file == file:
+            steps[kind.phase] += kind.steps
+            tokens[kind.phase] += kind.rows
+    for phase, number in steps.items():
+        mean = tokens[phase] / number
+        # a mean over steps stays below the bound at the mean number of rows: min() is concave
+        most = sum(int(size * min(mean * top_k, experts) / experts) for size, experts, top_k in known)
+        what = f"experts read by a {phase} step of {mean:,.1f} rows, at most"
+        yield PlaneRow(what, len(known), most, None, "", "per rank and step", EVIDENCE)
+
+
+def slots(facts: dict[str, Any]) -> int:
+    """Experts that this rank holds, a fused shared one among them."""
+    local = facts["local_experts"] if counts(facts, "local_experts") else facts["experts"]
+    return int(local) + (int(facts["fused_shared"]) if counts(facts, "fused_shared") else 0)
+
+
+def _facts(rec: Recording, rows: list[int]) -> list[tuple[int, str]]:
+    told = texts(rec, rec.tables["modules"], "facts")
+    return [(row, told[row]) for row in rows]
 
 
 def state_rows(rec: Recording) -> Iterator[PlaneRow]:
@@ -68,22 +109,25 @@ def state_rows(rec: Recording) -> Iterator[PlaneRow]:
 
 
 def comm_rows(rec: Recording) -> Iterator[PlaneRow]:
-    """Collectives of all ranks: calls and payloads, by operation, backend and size."""
+    """Collectives of all ranks: calls and payloads, by operation, backend, group and phase."""
     table, replays = rec.tables["collectives"], replays_of(rec)
     names = [texts(rec, table, c) for c in ("op", "backend", "dtype", "group", "stage", "phase")]
-    calls = Counter[tuple[str, str, str, str, str]]()
-    sizes = Counter[tuple[str, str, str, str, str]]()
+    calls, sizes, untold = Counter[tuple[str, ...]](), Counter[tuple[str, ...]](), set[tuple[str, ...]]()
     for row, (op, backend, dtype, group, stage, phase) in enumerate(zip(*names, strict=True)):
-        key = (op, backend, dtype, group, phase)
-        times = _times(stage, int(table["file"][row]), int(table["descriptor"][row]), phase, replays)
-        for of, number in times.items():
-            count = int(table["count"][row]) * number
-            calls[(*key[:4], of)] += count
-            sizes[(*key[:4], of)] += count * int(table["payload_bytes"][row])
-    for (op, backend, dtype, group, phase), count in calls.items():
-        size = sizes[op, backend, dtype, group, phase]
-        where = f"group {group}, {phase}"
-        yield PlaneRow(f"{op} by {backend or 'an unseen backend'}", count, size, None, dtype, where, "calls seen")
+        file, descriptor, count, each, summed = (
+            int(table[c][row]) for c in ("file", "descriptor", "count", "payload_bytes", "payload_sum_bytes")
+        )
+        size = each * count if each >= 0 else summed
+        for of, number in times_of(stage, file, descriptor, phase, replays).items():
+            key = (op, backend, dtype, group, of)
+            calls[key] += count * number
+            sizes[key] += max(size, 0) * number
+            untold |= {key} if size < 0 else set()
+    for key, count in calls.items():
+        op, backend, dtype, group, phase = key
+        told = None if key in untold else sizes[key]
+        what = f"{op} by {backend or 'an unseen backend'}"
+        yield PlaneRow(what, count, told, None, dtype, f"group {group}, {phase}", "calls seen")
 
 
 def move_rows(rec: Recording) -> Iterator[PlaneRow]:
@@ -101,14 +145,3 @@ def move_rows(rec: Recording) -> Iterator[PlaneRow]:
         known = sizes[connector, direction]
         told = known if known or (connector, direction) not in untold else None
         yield PlaneRow(f"KV {direction} by {connector}", count, told, None, "", "", "calls seen")
-
-
-def _times(
-    stage: str, file: int, descriptor: int, phase: str, replays: dict[tuple[int, int, str], int]
-) -> dict[str, int]:
-    """Phase -> how often a recorded call counts: once when seen in a step, else once a counted replay."""
-    if stage in ("eager", "twin"):
-        return {phase: 1}
-    if stage == "capture" and descriptor != NONE:
-        return {of: number for (f, d, of), number in replays.items() if (f, d) == (file, descriptor)}
-    return {}

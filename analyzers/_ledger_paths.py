@@ -1,188 +1,263 @@
-"""Fast paths of a live recording: what hooks saw called, and facts of capture times counted replays.
+"""Fast paths of a live recording: the verdict of each, from calls that guests saw.
 
-A selection at load proves nothing by itself; an eligibility call says why another implementation ran. The table of verdicts
-is docs/paths.md's: eligible, refused or unknown against fast, fallback or nothing seen.
+A selection at load proves nothing by itself. A kind of step in which nothing of a path was seen is ``unproven``: it may be
+compiled code, a graph that was captured before the probe came, or a seam that this build lacks.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
-from m3probe.analyzers._configured import WORST
-from m3probe.analyzers._ledger import replays_of, texts, worker_steps
+from m3probe.analyzers._configured import WORST, state_of_step
+from m3probe.analyzers._ledger import Kind, texts, worker_steps
+from m3probe.analyzers._ledger_calls import Group, Seen, Size, Tally, run, seen_of, verdicts
+from m3probe.analyzers._path_row import NO_CONFIGURATION
+from m3probe.fastpaths._state import PathState
 from m3probe.model.path_report import PathCell, PathRow
 from m3probe.model.recording import Recording
 from m3probe.model.tables import NONE
-from m3probe.schema.paths import FastPath, Role
-from m3probe.schema.verdicts import PathVerdict
+from m3probe.schema.paths import FastPath
+from m3probe.schema.setup import Held, State
+from m3probe.schema.verdicts import PathVerdict, Phase
 
-SEEN = frozenset({"eager", "twin"})
-LEDGER, CALLS = "facts of capture x counted replays", "calls seen by a hook"
+STEPS = "steps counted, and their replays"
+NOT_SAID = "configured and eligible are unknown: no predicate was seen, and no configuration was given"
+COMPILED = "compiled"
+_AS_ASKED = {State.OFF: PathVerdict.OFF, State.REFUSED_AT_START: PathVerdict.REFUSED_AT_START}
 
 
-@dataclass(slots=True)
-class Tally:
-    """One path on one rank in one phase."""
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One path in one group: calls by verdict, and the sentences behind them."""
 
-    fast: Counter[str] = field(default_factory=Counter)
-    fallback: Counter[str] = field(default_factory=Counter)
-    allowed: int = 0
-    refused: Counter[str] = field(default_factory=Counter)
-    replayed: int = 0
-    """Of the calls above, those inside replayed graphs."""
+    group: Group
+    steps: int
+    counts: Counter[PathVerdict]
+    ran: Counter[str]
+    fast: int
+    state: State | None
+    reasons: tuple[str, ...]
 
     @property
     def verdict(self) -> PathVerdict:
-        """By docs/paths.md's table; calls on both sides of a threshold are each judged by their own size."""
-        refused = self.refused.total()
-        if self.fast and self.fallback:
-            return PathVerdict.MISSED if self.fallback.total() > refused and self.allowed else PathVerdict.EXECUTED
-        if self.fast:
-            return PathVerdict.UNEXPECTED if refused and not self.allowed else PathVerdict.EXECUTED
-        if self.fallback and self.allowed > 0 and not refused:
-            return PathVerdict.MISSED
-        return PathVerdict.DECLINED if self.fallback and refused else PathVerdict.UNPROVEN
-
-
-Tallies = dict[tuple[int, str], Tally]
-
-
-def tallies(rec: Recording, name: str, path: FastPath) -> Tallies:
-    """(file, phase) -> what was seen of one path."""
-    table, replays = rec.tables["dispatches"], replays_of(rec)
-    columns = [texts(rec, table, c) for c in ("path", "variant", "reason", "phase", "stage")]
-    found: Tallies = {}
-    for row, (of, variant, reason, phase, stage) in enumerate(zip(*columns, strict=True)):
-        if of != name:
-            continue
-        file, descriptor, count = (int(table[c][row]) for c in ("file", "descriptor", "count"))
-        for where, number in _times(stage, file, descriptor, phase, replays).items():
-            tally = found.setdefault((file, where), Tally())
-            _add(tally, path, variant, int(table["eligible"][row]), reason, count * number, replayed=stage == "capture")
-    return found
+        """The worst of its calls'; ``unproven`` where nothing was seen."""
+        return min(self.counts, key=WORST.index, default=PathVerdict.UNPROVEN)
 
 
 def with_ledger(rec: Recording, name: str, path: FastPath, row: PathRow) -> PathRow:
-    """A path's row with what guests saw of it; kernels that a trace proved stand."""
-    found = _graph_steps(rec) if name == "graph_replay" else tallies(rec, name, path)
-    if not found:
-        return (
-            row if row.verdict != PathVerdict.UNPROVEN else replace(row, reasons=(*_why_not(rec, name), *row.reasons))
-        )
+    """A path's row with what guests saw of it; what kernels of a trace proved stands beside it."""
+    seen = seen_of(rec, name, path)
+    if name == "graph_replay":
+        _replayed(rec, path, seen)
+    found = list(_judged(rec, path, seen))
+    if not any(j.ran for j in found) and not _settled(found):
+        return _unseen(rec, name, row, seen)
     by_phase: dict[str, PathVerdict] = {}
-    for (_file, phase), tally in found.items():
-        by_phase[phase] = min(by_phase.get(phase, tally.verdict), tally.verdict, key=WORST.index)
-    decisive = [p for p in by_phase if p in {str(d) for d in path.decided_by}] or list(by_phase)
-    verdict = min((by_phase[p] for p in decisive), key=WORST.index)
-    ran = sum((t.fast or t.fallback for t in found.values()), Counter[str]())
+    for j in found:
+        by_phase[j.group.phase] = min(by_phase.get(j.group.phase, j.verdict), j.verdict, key=WORST.index)
+    verdict = min((by_phase[p] for p in _decisive(path, by_phase)), key=WORST.index)
     if row.verdict != PathVerdict.UNPROVEN:
-        return replace(row, evidence=(*row.evidence, *_evidence(found)))
+        worst = min(verdict, PathVerdict(row.verdict), key=WORST.index)
+        return replace(row, verdict=str(worst), evidence=(*row.evidence, *_evidence(rec, seen)))
+    ran = sum((j.ran for j in found), Counter[str]())
     return replace(
         row,
         verdict=str(verdict),
         variant=" + ".join(ran) or row.variant,
         counts=_counts(found),
-        eligible=_eligible(found.values()),
-        reasons=tuple(dict.fromkeys(reason for t in found.values() for reason in t.refused)) or _untold(verdict),
-        evidence=_evidence(found),
+        configured=_configured(found) or row.configured,
+        eligible=_eligible(seen, found),
+        reasons=tuple(dict.fromkeys(_reasons(rec, name, found))),
+        evidence=(*_evidence(rec, seen), *_selected(seen)),
+        names_from_source=False,
         by_phase={phase: str(v) for phase, v in by_phase.items()},
-        cells=tuple(_cell(rec, file, phase, t, decides=phase in decisive) for (file, phase), t in found.items()),
+        cells=tuple(_cells(rec, found, _decisive(path, by_phase))),
     )
 
 
-def _times(
-    stage: str, file: int, descriptor: int, phase: str, replays: dict[tuple[int, int, str], int]
-) -> dict[str, int]:
-    if stage in SEEN:
-        return {phase: 1}
-    if stage == "capture" and descriptor != NONE:
-        return {of: number for (f, d, of), number in replays.items() if (f, d) == (file, descriptor)}
-    return {}
+def _decisive(path: FastPath, by_phase: Iterable[str]) -> list[str]:
+    phases = list(by_phase)
+    return [p for p in phases if p in {str(d) for d in path.decided_by}] or phases
 
 
-def _add(tally: Tally, path: FastPath, variant: str, eligible: int, reason: str, calls: int, *, replayed: bool) -> None:
-    if variant:
-        known = next((v for v in path.variants if v.name == variant), None)
-        # an implementation that the catalogue does not name (a CPU's, a vendor's) is what ran; it is not the fast one
-        ran_fast = path.chooses or (known is not None and known.role is Role.FAST)
-        (tally.fast if ran_fast else tally.fallback)[variant] += calls
-        tally.replayed += calls if replayed else 0
-    if eligible == 1:
-        tally.allowed += calls
-    elif eligible == 0:
-        tally.refused[reason or "refused, no reason given"] += calls
-
-
-def _graph_steps(rec: Recording) -> Tallies:
-    """Whether steps replayed a graph: counted by the dispatcher's mode and by replays together."""
-    found: Tallies = {}
+def _replayed(rec: Recording, path: FastPath, seen: Seen) -> None:
+    """Graph replay's own calls: steps, by the dispatcher's mode and by counted replays together."""
     for kind in worker_steps(rec):
-        tally = found.setdefault((kind.file, kind.phase), Tally())
-        if kind.mode in ("FULL", "PIECEWISE") and kind.replays:
-            tally.fast[kind.mode] += kind.steps
-            tally.replayed += kind.steps
-        elif kind.mode == "NONE":
-            tally.fallback["eager"] += kind.steps
-    return found
+        group, size = Group(kind.file, kind.phase, kind.descriptor), Size("rows", kind.padded_rows)
+        if kind.mode == "NONE":
+            run(seen, path, group, size, "eager", kind.steps, STEPS)
+        elif kind.replays:
+            run(seen, path, group, size, kind.mode, kind.steps, STEPS)
 
 
-def _counts(found: Tallies) -> dict[str, int]:
-    fast = sum(t.fast.total() for t in found.values())
-    fallback = sum(t.fallback.total() for t in found.values())
-    refused = sum(t.refused.total() for t in found.values())
-    counts = {"calls": fast}
-    counts |= {"fallback_calls": fallback} if fallback else {}
-    counts |= {"refused_calls": refused} if refused else {}
-    for (_file, phase), tally in found.items():
-        counts[f"{phase}.calls"] = counts.get(f"{phase}.calls", 0) + tally.fast.total()
-    return counts
+def _judged(rec: Recording, path: FastPath, seen: Seen) -> Iterator[Judged]:
+    """Every kind of step in which the path was seen or could have run."""
+    kinds: dict[Group, list[Kind]] = {}
+    for kind in worker_steps(rec):
+        kinds.setdefault(Group(kind.file, kind.phase, kind.descriptor), []).append(kind)
+    phases = {str(phase) for phase in path.phases}
+    may_run = [g for g in kinds if g.phase in phases and g not in seen.calls]
+    # an eager twin shows what its batch runs; its own steps have no descriptor
+    twins = {g[:2] for g, _variant, how in seen.how if "twin" in how}
+    for group in (*seen.calls, *(g for g in may_run if g[:2] not in twins)):
+        yield _group(rec, path, seen, group, kinds.get(group, []))
 
 
-def _eligible(found: Iterable[Tally]) -> str:
-    allowed = sum(t.allowed for t in found)
-    refused = sum(t.refused.total() for t in found)
-    if allowed and refused:
-        return f"in {allowed:,} of {allowed + refused:,} calls"
-    return "yes" if allowed else "no" if refused else "unknown"
+def _group(rec: Recording, path: FastPath, seen: Seen, group: Group, kinds: list[Kind]) -> Judged:
+    counts, reasons, ran, fast = Counter[PathVerdict](), dict[str, None](), Counter[str](), 0
+    state = _on_paper(rec, path, group, kinds)
+    sizes = {size: tally for size, tally in seen.calls.get(group, {}).items() if tally.ran}
+    for size, tally in sizes.items():
+        said = seen.said_of(group, size)
+        here = verdicts(tally, said) if said.asked or state is None else _by_state(tally, state)
+        counts.update(here)
+        reasons |= dict.fromkeys(said.refused or (_why(state, here) if state else ()))
+        ran.update(tally.ran)
+        fast += tally.fast.total()
+    if not sizes and state is not None and state.state in _AS_ASKED:
+        counts[_AS_ASKED[state.state]] += 1
+        reasons |= dict.fromkeys(_why(state, counts))
+    reasons |= dict.fromkeys(_unanswered(seen, group, sizes, counts))
+    return Judged(group, sum(k.steps for k in kinds), counts, ran, fast, state.state if state else None, tuple(reasons))
 
 
-def _evidence(found: Tallies) -> tuple[str, ...]:
-    seen = Counter[tuple[str, str]]()
-    for tally in found.values():
-        for variant, calls in (tally.fast + tally.fallback).items():
-            seen[variant, LEDGER if tally.replayed else CALLS] += calls
-    return tuple(f"{calls:,} calls of {variant}: {how}" for (variant, how), calls in seen.items())
+def _unanswered(seen: Seen, group: Group, sizes: dict[Size, Tally], counts: Counter[PathVerdict]) -> Iterator[str]:
+    """Sizes that a predicate was asked for and no branch was seen of, where branches of their unit are seen at all."""
+    units = {size.unit for size in sizes if size.size != NONE}
+    for size, tally in seen.calls.get(group, {}).items():
+        if size not in sizes and size.size != NONE and size.unit in units:
+            counts[PathVerdict.UNPROVEN] += tally.allowed + tally.refused.total()
+            yield f"{size.size:,} {size.unit}: asked for, and no hook saw what ran"
 
 
-def _untold(verdict: PathVerdict) -> tuple[str, ...]:
-    return (
-        ("what ran is known, and nothing says whether the fast path was allowed",)
-        if verdict is PathVerdict.UNPROVEN
-        else ()
-    )
+def _on_paper(rec: Recording, path: FastPath, group: Group, kinds: list[Kind]) -> PathState | None:
+    """By the configuration, where one was given."""
+    if rec.meta.setup is None:
+        return None
+    one = kinds[0] if len(kinds) == 1 and kinds[0].exact else None
+    rows, requests = (one.rows // one.steps, one.requests // one.steps) if one else (NONE, NONE)
+    return state_of_step(path, rec.meta.setup, Phase(group.phase), rows, requests)
+
+
+def _by_state(ran: Tally, state: PathState) -> Counter[PathVerdict]:
+    if state.state in _AS_ASKED:
+        idle = _AS_ASKED[state.state]
+        return +Counter({PathVerdict.UNEXPECTED: ran.fast.total(), idle: ran.fallback.total() + ran.unsure.total()})
+    said = Tally(allowed=int(state.state is State.ELIGIBLE))
+    said.refused.update(state.of(Held.NO) if state.state is State.REFUSED else ())
+    return verdicts(ran, said)
+
+
+def _why(state: PathState, counts: Counter[PathVerdict]) -> tuple[str, ...]:
+    if PathVerdict.OFF in counts:
+        return (f"off: {state.asked}",)
+    if PathVerdict.MISSED in counts:
+        return (f"eligible ({state.asked or 'always asked for'}), yet the fallback ran",)
+    return state.of(Held.NO) or state.of(Held.UNKNOWN)
+
+
+def _settled(found: list[Judged]) -> bool:
+    """The configuration alone says that there is nothing to see."""
+    return bool(found) and all(j.verdict in _AS_ASKED.values() for j in found)
+
+
+def _unseen(rec: Recording, name: str, row: PathRow, seen: Seen) -> PathRow:
+    """No call of it: a guest's note on this path, a late probe, or nothing that would tell."""
+    if row.verdict != PathVerdict.UNPROVEN:
+        return row
+    asked = [t for held in seen.calls.values() for t in held.values()]
+    refused = dict.fromkeys(reason for t in (*seen.loaded.values(), *asked) for reason in t.refused)
+    # what a trace lacks is said only where there is one; that it knows no configuration goes without saying
+    kept = [reason for reason in row.reasons if reason != NO_CONFIGURATION] if len(rec.kernels) else []
+    why = (*(f"refused: {reason}" for reason in refused), "; ".join((*_why_not(rec, name), *kept)))
+    return replace(row, reasons=why, evidence=(*_selected(seen), *row.evidence))
 
 
 def _why_not(rec: Recording, name: str) -> tuple[str, ...]:
-    """Why nothing was seen: a note of the guest on this path, a late probe, or no call at all."""
-    notes = [note.text for note in rec.notes if note.word in ("not_seen", "compiled") and name in note.text]
+    notes = [note.text for note in rec.notes if note.word in ("not_seen", COMPILED) and name in note.text]
+    return (*dict.fromkeys(notes), *_late(rec), "no hook saw a call of it")
+
+
+def _late(rec: Recording) -> tuple[str, ...]:
     late = bool((rec.tables["processes"]["late"] == 1).any()) and any(k.replays for k in worker_steps(rec))
-    said = ["attached late: what graphs hold was not seen at capture"] if late else []
-    return (*dict.fromkeys(notes), *said, "no hook saw a call of it")
+    return ("attached late: what graphs hold was not seen at capture",) if late else ()
 
 
-def _cell(rec: Recording, file: int, phase: str, tally: Tally, *, decides: bool) -> PathCell:
-    steps = sum(k.steps for k in worker_steps(rec) if (k.file, k.phase) == (file, phase))
-    ran = tally.fast or tally.fallback
-    return PathCell(
-        rank=rec.files[file].rank,
-        phase=phase,
-        verdict=str(tally.verdict),
-        variant=" + ".join(ran),
-        steps=steps,
-        executed=steps if tally.fast and not tally.fallback else 0,
-        calls=ran.total(),
-        absent=0,
-        decides=decides,
-    )
+def _reasons(rec: Recording, name: str, found: list[Judged]) -> Iterator[str]:
+    for j in found:
+        yield from j.reasons
+    bare = sorted({_where(rec, j.group) for j in found if not j.ran and not j.counts})
+    if bare:
+        yield f"nothing of it was seen in {', '.join(bare)}"
+        yield from _why_not(rec, name)[:-1]
+    if any(PathVerdict.UNPROVEN in j.counts and not j.reasons for j in found):
+        yield NOT_SAID
+
+
+def _where(rec: Recording, group: Group) -> str:
+    table = rec.tables["descriptors"]
+    rows = [r for r in range(len(table)) if (table["file"][r], table["id"][r]) == (group.file, group.descriptor)]
+    if group.descriptor == NONE or not rows:
+        return f"{group.phase} {'eager' if group.descriptor == NONE else f'graph {group.descriptor}'}"
+    return f"{group.phase} {texts(rec, table, 'mode')[rows[0]]} {int(table['padded_rows'][rows[0]]):,} rows"
+
+
+def _evidence(rec: Recording, seen: Seen) -> tuple[str, ...]:
+    """Calls over all ranks by kind of step, most calls first."""
+    calls = Counter[tuple[str, str, str]]()
+    for (group, variant, how), number in seen.how.items():
+        calls[_where(rec, group), variant, how] += number
+    return tuple(f"{where}: {number:,} of {variant} ({how})" for (where, variant, how), number in calls.most_common())
+
+
+def _selected(seen: Seen) -> tuple[str, ...]:
+    return tuple(f"selected at load: {variant} (no call by itself)" for variant in seen.selected)
+
+
+def _counts(found: list[Judged]) -> dict[str, int]:
+    """Calls of the fast variants and of fallbacks, by verdict, and by phase."""
+    total = sum((j.counts for j in found), Counter[PathVerdict]())
+    counts = {"calls": sum(j.fast for j in found)}
+    fallback = sum(j.ran.total() for j in found) - counts["calls"]
+    counts |= {"fallback_calls": fallback} if fallback else {}
+    named = (PathVerdict.MISSED, PathVerdict.UNEXPECTED, PathVerdict.DECLINED, PathVerdict.UNPROVEN)
+    counts |= {f"{word}_calls": total[word] for word in named if total[word]}
+    for j in found:
+        counts[f"{j.group.phase}.calls"] = counts.get(f"{j.group.phase}.calls", 0) + j.fast
+    return counts
+
+
+def _configured(found: list[Judged]) -> str:
+    states = {j.state for j in found}
+    return "" if None in states else "no" if states == {State.OFF} else "yes"
+
+
+def _eligible(seen: Seen, found: list[Judged]) -> str:
+    said = [*seen.loaded.values(), *(t for held in seen.calls.values() for t in held.values())]
+    yes, no = any(t.allowed for t in said), any(t.refused for t in said)
+    if not yes and not no:
+        states = {j.state for j in found} - {None, State.OFF}
+        yes, no = State.ELIGIBLE in states, bool(states & {State.REFUSED, State.REFUSED_AT_START})
+        if State.UNPROVEN in states:
+            return "unknown"
+    return "partly" if yes and no else "yes" if yes else "no" if no else "unknown"
+
+
+def _cells(rec: Recording, found: list[Judged], decisive: list[str]) -> Iterator[PathCell]:
+    places = dict.fromkeys((j.group.file, j.group.phase) for j in found)
+    for file, phase in places:
+        here = [j for j in found if j.group[:2] == (file, phase)]
+        ran = sum((j.ran for j in here), Counter[str]())
+        yield PathCell(
+            rank=rec.files[file].rank,
+            phase=phase,
+            verdict=str(min((j.verdict for j in here), key=WORST.index)),
+            variant=" + ".join(ran),
+            steps=sum(j.steps for j in here),
+            executed=sum(j.steps for j in here if j.verdict is PathVerdict.EXECUTED),
+            calls=ran.total(),
+            absent=0,
+            decides=phase in decisive,
+        )

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from m3probe.analyzers._ledger import EVIDENCE, replays_of, texts, worker_steps
+from m3probe.analyzers._ledger import EVIDENCE, replays_of, texts, times_of, worker_steps
 from m3probe.model.recording import Recording
 from m3probe.model.report import CoverageRow, RepeatRow
-from m3probe.model.tables import NONE
 from m3probe.schema.verdicts import Family
 
 OF_KIND = {
@@ -74,11 +73,8 @@ def _collectives(rec: Recording, phase: str) -> int:
     phases, stages = texts(rec, table, "phase"), texts(rec, table, "stage")
     total = 0
     for row, stage in enumerate(stages):
-        count = int(table["count"][row])
-        if stage in ("eager", "twin") and phases[row] == phase:
-            total += count
-        elif stage == "capture" and table["descriptor"][row] != NONE:
-            total += count * replays.get((int(table["file"][row]), int(table["descriptor"][row]), phase), 0)
+        file, descriptor = int(table["file"][row]), int(table["descriptor"][row])
+        total += int(table["count"][row]) * times_of(stage, file, descriptor, phases[row], replays).get(phase, 0)
     return total
 
 

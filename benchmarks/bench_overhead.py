@@ -49,16 +49,20 @@ def armed(server, folder: Path) -> float:
 
 
 def profiled(server) -> float:
-    post(f"{server.url}/start_profile")
+    post(server, "start_profile")
     try:
         return tokens_per_s(server)
     finally:
-        post(f"{server.url}/stop_profile")
+        post(server, "stop_profile")
 
 
-def post(url: str) -> None:
-    with urllib.request.urlopen(urllib.request.Request(url, b"", method="POST"), timeout=600):
-        pass
+def post(server, verb: str) -> None:
+    request = urllib.request.Request(f"{server.url}/{verb}", b"", method="POST")
+    try:
+        with urllib.request.urlopen(request, timeout=600):
+            pass
+    except OSError as error:
+        raise SystemExit(f"{verb}: {error}\n{server.log.read_text(errors='replace')[-3000:]}") from error
 
 
 def measure(rounds: int, python: str, with_off: bool) -> dict[str, list[float]]:

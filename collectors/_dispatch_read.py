@@ -133,7 +133,7 @@ def cpu_reduce(args: Args, _kwargs: Kwargs, _result: Any) -> Said:
     return (("custom_all_reduce", "CPU shared memory" if shm else "torch.distributed"),)
 
 
-def fused_norm(args: Args, kwargs: Kwargs, result: Any) -> Said:
+def fused_norm(_args: Args, kwargs: Kwargs, result: Any) -> Said:
     """AITER's all-reduce and norm; None: it refused, and the two run one after the other."""
     if result is None:
         return ()
@@ -181,7 +181,7 @@ def attend_decode(word: str) -> Reader:
     verified: Said = (*said, ("spec_sparse_pa", word))
 
     def read(args: Args, kwargs: Kwargs, _result: Any) -> Said:
-        length = given(args, kwargs, 8, "decode_query_len")  # AITER's takes it by name, and a tensor stands there
+        length = kwargs.get("decode_query_len", args[8] if len(args) > 8 else 1)  # by position in Triton's alone
         return verified if isinstance(length, int) and length > 1 else said
 
     return read
@@ -201,12 +201,12 @@ def msa(args: Args, kwargs: Kwargs, _result: Any) -> Said:
     return (("sparse_attention", "MSA"),) if getattr(metadata, "num_prefills", 0) else ()
 
 
-def index_aiter(args: Args, kwargs: Kwargs, result: Any) -> Said:
+def index_aiter(_args: Args, _kwargs: Kwargs, result: Any) -> Said:
     """The FP8 indexer of 0.32: a profiling run returns a pair of None."""
     return (("indexer", "FP8 (AITER, MSA)"),) if result and any(part is not None for part in result) else ()
 
 
-def index_nvidia(args: Args, kwargs: Kwargs, result: Any) -> Said:
+def index_nvidia(_args: Args, _kwargs: Kwargs, result: Any) -> Said:
     """The MSA indexer of Blackwell, which has no variant in the catalogue."""
     return (("indexer", "MSA (NVIDIA)"),) if result and any(part is not None for part in result) else ()
 

@@ -51,7 +51,7 @@ def custom(args: Args, kwargs: Kwargs, _result: Any) -> str:
     return f"{name(tensor.dtype)}, or not one contiguous block"
 
 
-def aiter(args: Args, kwargs: Kwargs, _result: Any) -> str:
+def aiter_custom(args: Args, kwargs: Kwargs, _result: Any) -> str:
     """``AiterCustomAllreduce.should_custom_ar``: AITER decides; its largest payload is known."""
     tensor, most = given(args, kwargs, 1, "inp"), _most_aiter(args[0])
     size = tensor.numel() * tensor.element_size()
@@ -60,26 +60,27 @@ def aiter(args: Args, kwargs: Kwargs, _result: Any) -> str:
 
 def fused_norm(args: Args, kwargs: Kwargs, _result: Any) -> str:
     """``_can_use_aiter_fused_ar_rms`` and, behind it, ``use_1stage_fused_ar_rms`` at 0.32 and 0.33."""
-    tensor = given(args, kwargs, 0, "hidden_states")
     ops = getattr(sys.modules.get("vllm._aiter_ops"), "rocm_aiter_ops", None)
     if ops is None or not ops.is_custom_all_reduce_enabled():
         return "AITER's custom all-reduce is not switched on"
     comm = ops.get_aiter_allreduce()
     if comm is None or comm.disabled:
         return "AITER's custom all-reduce is not built"
-    size, rows = tensor.numel() * tensor.element_size(), tensor.numel() // tensor.shape[-1]
-    if rows > 80:
-        return f"{rows:,} rows > 80"
+    return _two_stages(given(args, kwargs, 0, "hidden_states"), comm.aiter_ca)
+
+
+def _two_stages(tensor: Any, comm: Any) -> str:
+    """Why AITER's one-stage kernel does not take it."""
+    size, rows, ranks = tensor.numel() * tensor.element_size(), tensor.numel() // tensor.shape[-1], comm.world_size
     packs = tensor.shape[-1] * tensor.element_size() / 16
-    if packs > 1024 or packs % 1:
-        return f"a row of {packs:,g} packs of 16 B: at most 1,024 whole ones"
-    ranks = comm.aiter_ca.world_size
-    if ranks != 2 and not comm.aiter_ca.fully_connected:
-        return f"{ranks} ranks that are not fully connected"
     limit = 256 * 1024 if ranks <= 4 else 128 * 1024
-    if ranks != 2 and size >= limit:
-        return f"{size:,} >= {limit:,} B at TP{ranks}"
-    return OTHER
+    tests = (
+        (rows > 80, f"{rows:,} rows > 80"),
+        (packs > 1024 or packs % 1 > 0, f"a row of {packs:,g} packs of 16 B: at most 1,024 whole ones"),
+        (ranks != 2 and not comm.fully_connected, f"{ranks} ranks that are not fully connected"),
+        (ranks != 2 and size >= limit, f"{size:,} >= {limit:,} B at TP{ranks}"),
+    )
+    return next((text for refused, text in tests if refused), OTHER)
 
 
 def qknorm(args: Args, kwargs: Kwargs, _result: Any) -> str:
@@ -95,10 +96,13 @@ def qknorm(args: Args, kwargs: Kwargs, _result: Any) -> str:
 
 
 def said(_args: Args, _kwargs: Kwargs, result: Any) -> str:
-    """The predicate's own words: a text, ``(False, text)`` or a ``reason``."""
-    if isinstance(result, tuple):
-        return str(result[1] or OTHER)
-    return str(getattr(result, "reason", result) or OTHER)
+    """The predicate returned its reason."""
+    return str(result)
+
+
+def decision(_args: Args, _kwargs: Kwargs, result: Any) -> str:
+    """``StepDecision`` of the monokernel."""
+    return str(result.reason)
 
 
 def not_asked(_args: Args, _kwargs: Kwargs, _result: Any) -> str:

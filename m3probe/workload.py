@@ -46,7 +46,14 @@ def with_workload(rec: Recording, workload: Workload) -> Recording:
         UsageError: sizes that contradict the server's command.
         UnreadableInput: a file cannot be read.
     """
-    meta = replace(rec.meta, tp=workload.tp, ep=workload.ep, gates=_gate_facts(workload.quality))
+    told = rec.meta  # what guests of a live recording said stands where the user says nothing
+    quality = _gate_facts(workload.quality)
+    meta = replace(
+        told,
+        tp=workload.tp if workload.tp is not None else told.tp,
+        ep=workload.ep if workload.ep is not None else told.ep,
+        gates=replace(told.gates, run=quality.run, cosines=quality.cosines or told.gates.cosines),
+    )
     if workload.model_config is not None:
         from m3probe.model.model_config import load_model_config
 

@@ -18,7 +18,9 @@ ALL_REDUCE: dict[str, Seam] = {
     "ask_quick": Seam(
         f"{_COMM}.quick_all_reduce", "QuickAllReduce.should_quick_allreduce", "does QuickReduce take it?", ("inp",)
     ),
-    "ran_quick": Seam(f"{_COMM}.quick_all_reduce", "QuickAllReduce.quick_all_reduce", "QuickReduce, by codec", ("inp",)),
+    "ran_quick": Seam(
+        f"{_COMM}.quick_all_reduce", "QuickAllReduce.quick_all_reduce", "QuickReduce, by codec", ("inp",)
+    ),
     "ask_aiter_ar": Seam(
         f"{_COMM}.aiter_custom_all_reduce", "AiterCustomAllreduce.should_custom_ar", "does AITER's take it?", ("inp",)
     ),
@@ -28,7 +30,9 @@ ALL_REDUCE: dict[str, Seam] = {
     "ask_custom_ar": Seam(
         f"{_COMM}.custom_all_reduce", "CustomAllreduce.should_custom_ar", "does vLLM's take it?", ("inp",)
     ),
-    "ran_custom_ar": Seam(f"{_COMM}.custom_all_reduce", "CustomAllreduce.custom_all_reduce", "vLLM's; None: it refused"),
+    "ran_custom_ar": Seam(
+        f"{_COMM}.custom_all_reduce", "CustomAllreduce.custom_all_reduce", "vLLM's; None: it refused"
+    ),
     "ran_symm_ar": Seam(f"{_COMM}.symm_mem", "SymmMemCommunicator.all_reduce", "symmetric memory"),
     "ran_flashinfer_ar": Seam(f"{_COMM}.flashinfer_all_reduce", "FlashInferAllReduce.all_reduce", "FlashInfer"),
     "ran_nccl_ar": Seam(f"{_COMM}.pynccl", "PyNcclCommunicator.all_reduce", "RCCL or NCCL; None: it is switched off"),
@@ -51,9 +55,7 @@ ATTENTION: dict[str, Seam] = {
         "may AITER's QK-norm run? (from 0.32 on)",
         ("kv_cache_dtype", "k_scale", "v_scale"),
     ),
-    "ran_qknorm_aiter": Seam(
-        "vllm._aiter_ops", "rocm_aiter_ops.fused_qknorm_idxrqknorm", "AITER's QK-norm", ("qkv",)
-    ),
+    "ran_qknorm_aiter": Seam("vllm._aiter_ops", "rocm_aiter_ops.fused_qknorm_idxrqknorm", "AITER's QK-norm", ("qkv",)),
     "ran_qknorm_vllm": Seam("vllm._custom_ops", "fused_minimax_m3_qknorm_rope_kv_insert", "vLLM's op", ("qkv",)),
     "ran_sparse_decode": Seam(
         f"{_M3}.common.sparse_attention",
@@ -88,13 +90,19 @@ ATTENTION: dict[str, Seam] = {
         also=(f"{_M3}.amd.indexer_context_parallel:minimax_m3_index_score",),
     ),
     "ran_index_cp": Seam(
-        f"{_M3}.amd.indexer_context_parallel", "IndexerCPDecode.__call__", "context-parallel indexer (0.33)", ("local_q",)
+        f"{_M3}.amd.indexer_context_parallel",
+        "IndexerCPDecode.__call__",
+        "context-parallel indexer (0.33)",
+        ("local_q",),
     ),
     "ran_index_msa_decode": Seam(
         f"{_M3}.amd.indexer_msa", "MiniMaxM3IndexerMSAImpl._decode", "FP8 indexer, decode rows (0.33)", ("index_query",)
     ),
     "ran_index_msa_prefill": Seam(
-        f"{_M3}.amd.indexer_msa", "MiniMaxM3IndexerMSAImpl._prefill", "FP8 indexer, prefill rows (0.33)", ("index_query",)
+        f"{_M3}.amd.indexer_msa",
+        "MiniMaxM3IndexerMSAImpl._prefill",
+        "FP8 indexer, prefill rows (0.33)",
+        ("index_query",),
     ),
     "ran_index_aiter": Seam(
         f"{_M3}.amd.indexer_aiter", "MiniMaxM3IndexerAiterImpl.forward", "FP8 indexer of 0.32", ("index_query",)
@@ -123,7 +131,9 @@ EXPERTS: dict[str, Seam] = {
     "ran_shared_mlp": Seam(f"{_M3}.amd.model", "MiniMaxM3MLP.forward", "a dense MLP; the shared expert's is unfused"),
     "ran_shared_mlp_nvidia": Seam(f"{_M3}.nvidia.model", "MiniMaxM3MLP.forward", "the same in NVIDIA's model file"),
     "ask_monokernel": Seam(f"{_MONO}.runtime.decode", "decide_step", "does this step take it? (0.33)", ("rows",)),
-    "ran_monokernel": Seam(f"{_MONO}.mono.runner", "FfnRunner.__call__", "one launch per sparse layer (0.33)", ("part",)),
+    "ran_monokernel": Seam(
+        f"{_MONO}.mono.runner", "FfnRunner.__call__", "one launch per sparse layer (0.33)", ("part",)
+    ),
     "ran_mxfp8_native": Seam(
         f"{_LINEAR}.rocm_native",
         "RocmDotScaledMxfp8LinearKernel.apply_weights",
@@ -133,7 +143,9 @@ EXPERTS: dict[str, Seam] = {
     "ran_mxfp8_emulated": Seam(
         f"{_LINEAR}.emulation", "EmulationMxfp8LinearKernel.apply_weights", "MXFP8 linear by F.linear", ("layer", "x")
     ),
-    "ran_fmoe_table": Seam("aiter.fused_moe", "get_2stage_cfgs", "key of AITER's tuned MoE table", ("token", "inter_dim")),
+    "ran_fmoe_table": Seam(
+        "aiter.fused_moe", "get_2stage_cfgs", "key of AITER's tuned MoE table", ("token", "inter_dim")
+    ),
     "ran_gemm_table": Seam(
         "aiter.ops.gemm_op_a8w8", "get_GEMM_config_with_quant_type", "key of AITER's tuned GEMM table", ("M", "N", "K")
     ),

@@ -1,4 +1,4 @@
-"""Seams of ``collectors/model_map.py``: the loaded model and its caches."""
+"""Seams of ``collectors/model_map.py``: none is hooked; attributes that the walk reads, for the compatibility table."""
 
 from m3probe.collectors._seams._seam import Seam
 

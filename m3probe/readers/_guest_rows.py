@@ -41,6 +41,7 @@ def add_rows(found: dict[type[records.Record], list[Any]], builder: RecordingBui
     for kind, table in PLAIN.items():
         _add(builder, table, file, found.get(kind, []))
     _add(builder, "step_counts", file, list(_counts(found.get(records.StepCounts, []))))
+    _add(builder, "draft_replays", file, list(_drafts(found.get(records.StepCounts, []))))
     _add(builder, "samples", file, list(_values(found.get(records.Sample, []))))
 
 
@@ -55,6 +56,12 @@ def _counts(found: Iterable[records.StepCounts]) -> Iterator[_Row]:
     for record in found:
         for count in record.steps:
             yield _Row(mono_ns=record.mono_ns, **{name: getattr(count, name) for name in count.__struct_fields__})
+
+
+def _drafts(found: Iterable[records.StepCounts]) -> Iterator[_Row]:
+    for record in found:
+        for descriptor, count in record.draft_replays.items():
+            yield _Row(mono_ns=record.mono_ns, descriptor=descriptor, count=count)
 
 
 def _values(found: Iterable[records.Sample]) -> Iterator[_Row]:

@@ -6,26 +6,27 @@ Prints what the steps collector saw: of V1 (FULL and compiled pieces), of breaka
 import gc
 import json
 import os
+import sys
 from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 
 os.environ |= {"VLLM_LOGGING_LEVEL": "ERROR", "VLLM_USE_BREAKABLE_CUDAGRAPH": "1"}
 
-import torch  # noqa: E402 - the variables come first
-from vllm.compilation import breakable_cudagraph, cuda_graph  # noqa: E402
-from vllm.compilation.monitor import set_cudagraph_capturing_enabled  # noqa: E402
-from vllm.config import CUDAGraphMode, VllmConfig, set_current_vllm_config  # noqa: E402
-from vllm.forward_context import BatchDescriptor, set_forward_context  # noqa: E402
-from vllm.platforms import current_platform  # noqa: E402
-from vllm.v1.cudagraph_dispatcher import CudagraphDispatcher  # noqa: E402
-from vllm.v1.worker import gpu_model_runner, gpu_worker  # noqa: E402
-from vllm.v1.worker.gpu import cudagraph_utils, model_runner  # noqa: E402
+import torch
+from vllm.compilation import breakable_cudagraph, cuda_graph
+from vllm.compilation.monitor import set_cudagraph_capturing_enabled
+from vllm.config import CUDAGraphMode, VllmConfig, set_current_vllm_config
+from vllm.forward_context import BatchDescriptor, set_forward_context
+from vllm.platforms import current_platform
+from vllm.v1.cudagraph_dispatcher import CudagraphDispatcher
+from vllm.v1.worker import gpu_model_runner, gpu_worker
+from vllm.v1.worker.gpu import cudagraph_utils, model_runner
 
-from m3probe.collectors._now import NOW  # noqa: E402
-from m3probe.collectors._probe import Probe  # noqa: E402
-from m3probe.collectors.steps import Steps  # noqa: E402
-from m3probe.schema import control, records  # noqa: E402
-from m3probe.schema.roles import Level, Role  # noqa: E402
+from m3probe.collectors._now import NOW
+from m3probe.collectors._probe import Probe
+from m3probe.collectors.steps import Steps
+from m3probe.schema import control, records
+from m3probe.schema.roles import Level, Role
 
 SIZES = [1, 2, 4, 8]
 
@@ -244,4 +245,4 @@ with set_current_vllm_config(vllm_config):
         ),
         "v2": seen(lambda m: V2(vllm_config, m)),
     }
-print("OUTCOME " + json.dumps(found))
+sys.stdout.write("OUTCOME " + json.dumps(found) + "\n")

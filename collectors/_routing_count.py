@@ -1,0 +1,95 @@
+"""Histograms on the device, without a synchronisation: added by kernels, copied behind them, read when the copy is over.
+
+``bincount`` would wait for the device (it asks for the largest value); ``scatter_add_`` into a table of fixed size does
+not, and may be captured into a graph.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from m3probe.collectors._routing_layers import PAD, WRONG, Layer, bins
+
+SLOTS = 4
+"""Copies that may wait for the writer's thread at once; with none free a sample is left out."""
+MOST_ROWS = 256
+"""Rows of a call whose overlap is worked out: rows x top-k x top-k comparisons."""
+
+
+def add(ids: Any, layer: Layer, table: Any) -> None:
+    """Count ids into the layer's row of ``table`` (int32, [layers, bins])."""
+    import torch
+
+    known = layer.experts + layer.shared
+    flat = ids.reshape(-1).long()
+    last = table.shape[1] - 2
+    flat = torch.where(flat < 0, last + PAD, torch.where(flat >= known, last + WRONG, flat))
+    table[layer.row].scatter_add_(0, flat, torch.ones_like(flat, dtype=table.dtype))
+
+
+def shared_share(before: Any, after: Any) -> Any:
+    """Mean share of the ids of ``before`` that ``after`` has in the same row; ids below zero are none.
+
+    Args:
+        before: [..., top-k] of one layer.
+        after: the same of the next one.
+
+    Returns:
+        A tensor of no dimension, on their device.
+    """
+    valid = before >= 0
+    hit = (before.unsqueeze(-1) == after.unsqueeze(-2)).any(-1) & valid
+    return hit.sum() / valid.sum().clamp(min=1)
+
+
+@dataclass(slots=True)
+class Copy:
+    """Tables on their way to the host. ``told``: by layer (rows, slots of a row, block), as the calls had them."""
+
+    counts: Any
+    shares: Any
+    event: Any = None
+    told: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    steps: int = 1
+
+    def ready(self) -> bool:
+        """The copy is over; asks and never waits."""
+        return self.event is None or bool(self.event.query())
+
+
+class Tables:
+    """Counts and shares of one step at a time (or, captured, since the start), and host memory for their copies."""
+
+    def __init__(self, layers: dict[int, Layer], device: Any) -> None:
+        import torch
+
+        self.cuda = getattr(device, "type", "cpu") == "cuda"
+        rows, width = len(layers), bins(layers)
+        self.counts = torch.zeros((rows, width), dtype=torch.int32, device=device)
+        self.shares = torch.full((rows,), -1.0, dtype=torch.float32, device=device)
+        self.free = [
+            Copy(
+                torch.empty((rows, width), dtype=torch.int32, pin_memory=self.cuda),
+                torch.empty((rows,), dtype=torch.float32, pin_memory=self.cuda),
+                torch.cuda.Event() if self.cuda else None,
+            )
+            for _ in range(SLOTS)
+        ]
+
+    def clear(self) -> None:
+        """Begin a step."""
+        self.counts.zero_()
+        self.shares.fill_(-1.0)
+
+    def copy(self, told: dict[int, tuple[int, int, int]], steps: int) -> Copy | None:
+        """Enqueue a copy behind what was enqueued so far; None where all are in use."""
+        if not self.free:
+            return None
+        held = self.free.pop()
+        held.counts.copy_(self.counts, non_blocking=True)
+        held.shares.copy_(self.shares, non_blocking=True)
+        if held.event is not None:
+            held.event.record()
+        held.told, held.steps = told, steps
+        return held
