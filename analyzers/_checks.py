@@ -66,7 +66,7 @@ def _nothing_seen(rec: Recording) -> Iterator[Check]:
     elif roles == {"frontend"}:
         text = "only front-end traces (API server): no worker, so no kernel can be in them"
         yield Check("frontend_only", text, "unusable", hides_kernels=True)
-    elif "guest" in roles and not len(rec.kernels) and not len(rec.ops):
+    elif "guest" in roles and not len(rec.kernels):  # a profiler window on CPU has host operators alone
         yield from _guests(rec)
     elif not len(rec.kernels) and not (rec.launches["graph"] != NONE).any():
         text = f"no GPU kernels in trace ({len(rec.ops):,} host operators, {len(rec.launches):,} runtime calls)"

@@ -9,6 +9,8 @@ import numpy as np
 from m3probe.analyzers import _figures as figures
 from m3probe.analyzers._checks import Check, checks, missing_ranks
 from m3probe.analyzers._inventory_kernels import kernel_facts
+from m3probe.analyzers._inventory_live import live_facts
+from m3probe.analyzers._ledger import is_live
 from m3probe.analyzers.trust import trust_of
 from m3probe.model.recording import Recording
 from m3probe.model.tables import NONE
@@ -25,6 +27,10 @@ def inventory(rec: Recording) -> tuple[Facts, list[Check]]:
     facts: Facts = {"trust": trust_of(found).verdict}
     if any(check.word in _INCONCLUSIVE or check.hides_kernels for check in found):
         facts["fast_path_verdict"] = "inconclusive"
+    if is_live(rec):
+        facts |= live_facts(rec)
+        if all(f.role == "guest" for f in rec.files):
+            return facts, found
     facts |= _counts(rec)
     facts |= kernel_facts(rec)
     facts |= _launches(rec)

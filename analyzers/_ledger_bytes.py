@@ -113,21 +113,21 @@ def comm_rows(rec: Recording) -> Iterator[PlaneRow]:
     table, replays = rec.tables["collectives"], replays_of(rec)
     names = [texts(rec, table, c) for c in ("op", "backend", "dtype", "group", "stage", "phase")]
     calls, sizes, untold = Counter[tuple[str, ...]](), Counter[tuple[str, ...]](), set[tuple[str, ...]]()
-    for row, (op, backend, dtype, group, stage, phase) in enumerate(zip(*names, strict=True)):
+    for row, (*what, stage, phase) in enumerate(zip(*names, strict=True)):
         file, descriptor, count, each, summed = (
             int(table[c][row]) for c in ("file", "descriptor", "count", "payload_bytes", "payload_sum_bytes")
         )
         size = each * count if each >= 0 else summed
         for of, number in times_of(stage, file, descriptor, phase, replays).items():
-            key = (op, backend, dtype, group, of)
+            key = (*what, of)
             calls[key] += count * number
             sizes[key] += max(size, 0) * number
             untold |= {key} if size < 0 else set()
     for key, count in calls.items():
         op, backend, dtype, group, phase = key
         told = None if key in untold else sizes[key]
-        what = f"{op} by {backend or 'an unseen backend'}"
-        yield PlaneRow(what, count, told, None, dtype, f"group {group}, {phase}", "calls seen")
+        name = f"{op} by {backend or 'an unseen backend'}"
+        yield PlaneRow(name, count, told, None, dtype, f"group {group}, {phase}", "calls seen")
 
 
 def move_rows(rec: Recording) -> Iterator[PlaneRow]:

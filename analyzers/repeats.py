@@ -29,7 +29,7 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
     seen = view(rec, so_far)
     found = layers(seen)
     rows = (*_rows(seen, found), *repeat_rows(rec))
-    covered = graph_coverage(rec) or tuple(coverage_rows(rec))
+    covered = tuple(coverage_rows(rec)) or graph_coverage(rec)
     section = RepeatsSection(rows, covered, costs(seen), _layers(found))
     graphs = tuple(coverage_findings(seen))
     # the same idle time is bounded once, by the finding that names its cause

@@ -18,7 +18,7 @@ MOST_ROWS = 256
 
 
 def add(ids: Any, layer: Layer, table: Any) -> None:
-    """Count ids into the layer's row of ``table`` (int32, [layers, bins])."""
+    """Count ids into the layer's row of ``table`` (int64, [layers, bins])."""
     import torch
 
     known = layer.experts + layer.shared
@@ -64,15 +64,15 @@ class Tables:
     def __init__(self, layers: dict[int, Layer], device: Any) -> None:
         import torch
 
-        self.cuda = getattr(device, "type", "cpu") == "cuda"
+        pinned = getattr(device, "type", "cpu") == "cuda"
         rows, width = len(layers), bins(layers)
-        self.counts = torch.zeros((rows, width), dtype=torch.int32, device=device)
+        self.counts = torch.zeros((rows, width), dtype=torch.int64, device=device)
         self.shares = torch.full((rows,), -1.0, dtype=torch.float32, device=device)
         self.free = [
             Copy(
-                torch.empty((rows, width), dtype=torch.int32, pin_memory=self.cuda),
-                torch.empty((rows,), dtype=torch.float32, pin_memory=self.cuda),
-                torch.cuda.Event() if self.cuda else None,
+                torch.empty((rows, width), dtype=torch.int64, pin_memory=pinned),
+                torch.empty((rows,), dtype=torch.float32, pin_memory=pinned),
+                torch.cuda.Event() if pinned else None,
             )
             for _ in range(SLOTS)
         ]

@@ -11,7 +11,7 @@ PAD, WRONG = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One MoE layer.
+    """One MoE layer, or (``experts`` 0) one sparse attention layer whose chosen blocks are compared with the next one's.
 
     Args:
         name: vLLM's.
@@ -42,6 +42,18 @@ def layers_of(model: Any) -> tuple[dict[int, Layer], list[str]]:
         if isinstance(experts, int) and experts > 0:
             found[id(module)] = Layer(name, experts, shared if isinstance(shared, int) else 0, len(found))
     return found, monolithic
+
+
+def sparse_layers_of(model: Any, first: int) -> dict[int, Layer]:
+    """MiniMax M3's sparse layers that choose their blocks themselves, numbered from ``first`` on."""
+    chosen = [
+        module
+        for module in model.modules()
+        if type(module).__name__ == "MiniMaxM3SparseAttention"
+        and not getattr(module, "skip_index_topk", False)
+        and getattr(module, "topk_indices_buffer", None) is not None
+    ]
+    return {id(m): Layer(str(m.layer_name), 0, 0, first + number) for number, m in enumerate(chosen)}
 
 
 def bins(layers: dict[int, Layer]) -> int:

@@ -37,9 +37,11 @@ class Sums:
     def take(self, copy: Copy) -> None:
         """One copy that has arrived."""
         tables, shares = copy.counts.tolist(), copy.shares.tolist()
-        if self._derived:  # these counts are since the start: what is new is the difference
-            before = self._before or [[0] * len(row) for row in tables]
-            tables, self._before = [[a - b for a, b in zip(*rows, strict=True)] for rows in zip(tables, before, strict=True)], tables
+        if self._derived:  # these counts are since the start: what is new is the difference, the first copy the base
+            before, self._before = self._before, tables
+            if not before:
+                return
+            tables = [[new - old for new, old in zip(*rows, strict=True)] for rows in zip(tables, before, strict=True)]
         for layer in self._layers:
             if layer.row in copy.told:
                 self._add(layer, tables[layer.row], shares[layer.row], copy)
@@ -66,7 +68,7 @@ class Sums:
         held.padded = -1 if blocks < 0 or held.padded < 0 else held.padded + blocks
         if share >= 0:
             held.shares.append(share)
-        if not self._derived:
+        if layer.experts and not self._derived:
             self._last[layer.row] = RoutedRows(layer.name, real, slots, sum(known))
 
 

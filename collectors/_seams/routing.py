@@ -6,7 +6,12 @@ _MOE = "vllm.model_executor.layers.fused_moe"
 _ALIGN = "moe_align_block_size"
 
 SEAMS: dict[str, Seam] = {
-    "route_step": Seam("vllm.v1.worker.gpu_worker", "Worker.execute_model", "a step begins, and its counts are copied"),
+    "route_step": Seam(
+        "vllm.v1.worker.gpu_worker",
+        "Worker.execute_model",
+        "a step begins, and its counts are copied",
+        ("scheduler_output",),
+    ),
     "route_experts": Seam(
         f"{_MOE}.routed_experts", "RoutedExperts.forward_modular", "rows and their experts", ("x", "topk_ids")
     ),

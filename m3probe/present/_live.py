@@ -10,6 +10,10 @@ from m3probe.present._table import Column, number, table
 PARTS = ("schedule", "prepare", "launch", "wait", "output", "idle")
 BAR_CELLS = 40
 _MARKS = {"prepare": "p", "launch": "L", "wait": "w", "idle": "·"}
+LEGEND = (
+    "means per step of one rank; p prepare, L launch, w wait for the tokens, · idle until the next step (the engine's "
+    "schedule and output lie in it)"
+)
 
 
 def lived(page: Page, section: LiveSection | None) -> None:
@@ -29,6 +33,7 @@ def lived(page: Page, section: LiveSection | None) -> None:
                 "warn",
             ),
             indent=2,
+            hang=2,
         )
     if section.step_times:
         page.blank()
@@ -66,8 +71,7 @@ def _times(page: Page, rows: tuple[StepTimeRow, ...]) -> None:
         line = _bar(row)
         if line:
             page.say((f"{row.phase:<8}{line}", "accent"), indent=2)
-    page.say(("means per step of one rank; p prepare, L launch, w wait for the tokens, · idle until the next step "
-              "(the engine's schedule and output lie in it)", "dim"), indent=2, hang=2)  # fmt: skip
+    page.say((LEGEND, "dim"), indent=2, hang=2)
 
 
 def _bar(row: StepTimeRow) -> str:

@@ -10,8 +10,12 @@ from m3probe.present._table import Column, number, table
 ROWS_SHOWN = 8
 
 
-def repeats(page: Page, section: RepeatsSection | None) -> None:
-    """Families by what a step spends on them, graph coverage, and the cost of output."""
+def repeats(page: Page, section: RepeatsSection | None, *, timed: bool = True) -> None:
+    """Families by what a step spends on them, graph coverage, and the cost of output.
+
+    Args:
+        timed: kernel times were recorded; without them every cost would be a dash.
+    """
     page.heading("2 repeats", "what runs per layer, step and token")
     if section is None:
         page.say("Not answered: the repeats analyzer did not run.", indent=2)
@@ -24,7 +28,8 @@ def repeats(page: Page, section: RepeatsSection | None) -> None:
     page.blank()
     _coverage(page, section.graph_coverage)
     page.blank()
-    _costs(page, section.costs)
+    if timed:
+        _costs(page, section.costs)
 
 
 def _layers(page: Page, row: LayersRow | None) -> None:

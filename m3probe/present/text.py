@@ -38,7 +38,7 @@ def report_text(report: Report, width: int, color: bool, *, ascii_only: bool = F
     if not _unwindowed(answer):
         ran(page, answer.section(SummarySection))
     shapes(page, answer.section(ShapesSection), answer.findings)
-    repeats(page, answer.section(RepeatsSection))
+    repeats(page, answer.section(RepeatsSection), timed=not _unwindowed(answer))
     planes(page, answer.section(BytesSection))
     paths(page, answer.section(PathsSection))
     queues(page, answer.section(QueuesSection))

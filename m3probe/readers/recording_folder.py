@@ -17,7 +17,7 @@ from m3probe.readers._guest_meta import with_guest
 from m3probe.readers._guest_notes import notes_of
 from m3probe.readers._guest_rows import add_rows
 from m3probe.schema import records
-from m3probe.schema.frames import MAGIC, Cut
+from m3probe.schema.frames import MAGIC, SUFFIX, Cut
 from m3probe.schema.frames import records as records_of
 
 MOST_BYTES = 4 * 2**30
@@ -25,18 +25,24 @@ EVERY = 20_000
 """Records between two reports of progress."""
 
 
-def sniff(_path: Path, head: bytes) -> bool:
-    """Whether the file begins with our magic line."""
-    return head.startswith(MAGIC)
+def sniff(path: Path, head: bytes) -> bool:
+    """Whether the file begins with our magic line, or is named so: one that lost its head must not be passed over."""
+    return head.startswith(MAGIC) or path.suffix == SUFFIX
 
 
 def read(path: Path, builder: RecordingBuilder, progress: Progress, *, in_folder: bool) -> None:
     """Add one process's file.
 
     Raises:
-        UnreadableInput: it cannot be read, holds no process record, or is of a later format.
+        UnreadableInput: it cannot be read, is no recording, holds no process record, or is of a later format.
     """
     data = _content(path)
+    if not data.startswith(MAGIC):
+        raise UnreadableInput(
+            "not a recording: it does not begin with m3probe's magic line" if data else "the file holds no data",
+            where=str(path),
+            next_move="The process ended before it wrote, or the file is damaged from its start; record again",
+        )
     cut = Cut()
     found: dict[type[records.Record], list[Any]] = {}
     for number, record in enumerate(records_of(data, cut, len(MAGIC))):
