@@ -18,7 +18,6 @@ from m3probe.schema.roles import Stage
 from m3probe.schema.verdicts import Phase
 
 WORKING = tuple(str(p) for p in (Phase.PREFILL, Phase.DECODE, Phase.MIXED, Phase.UNKNOWN))
-EVIDENCE = "model map x steps"
 LOAD, CAPTURE, TWIN = str(Stage.LOAD), str(Stage.CAPTURE), str(Stage.TWIN)
 SEEN = frozenset({str(Stage.EAGER), TWIN})
 """Stages in which a call that was seen is a call of a served step."""

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from m3probe.analyzers._ledger import EVIDENCE, counts, facts_of, replays_of, texts, times_of, worker_steps
+from m3probe.analyzers._ledger import counts, facts_of, replays_of, texts, times_of, worker_steps
 from m3probe.model.recording import Recording
 from m3probe.model.report import PlaneRow
+from m3probe.schema.verdicts import Evidence
 
-MAP = "model map"
+LEDGER, CALLS = str(Evidence.LEDGER), str(Evidence.CALLS)
 
 
 def compute_rows(rec: Recording) -> Iterator[PlaneRow]:
@@ -30,7 +31,7 @@ def compute_rows(rec: Recording) -> Iterator[PlaneRow]:
     for kind, size in sums.items():
         read = READ.get(kind, "read once a step")
         yield PlaneRow(
-            f"weights, {kind}", number[kind], size, None, "/".join(sorted(held[kind])), f"per rank, {read}", MAP
+            f"weights, {kind}", number[kind], size, None, "/".join(sorted(held[kind])), f"per rank, {read}", LEDGER
         )
     yield from _experts_read(rec, files[0], [r for r in mine if kinds[r] == "moe"])
 
@@ -59,7 +60,7 @@ def _experts_read(rec: Recording, file: int, rows: list[int]) -> Iterator[PlaneR
         # a mean over steps stays below the bound at the mean number of rows: min() is concave
         most = sum(int(size * min(mean * top_k, experts) / experts) for size, experts, top_k in known)
         what = f"experts read by a {phase} step of {mean:,.1f} rows, at most"
-        yield PlaneRow(what, len(known), most, None, "", "per rank and step", EVIDENCE)
+        yield PlaneRow(what, len(known), most, None, "", "per rank and step", LEDGER)
 
 
 def slots(facts: dict[str, Any]) -> int:
@@ -89,7 +90,7 @@ def state_rows(rec: Recording) -> Iterator[PlaneRow]:
     rows = sum(kind.rows for kind in worker_steps(rec) if files and kind.file == files[0])
     for (kind, dtype), size in per_token.items():
         count = layers[kind, dtype]
-        yield PlaneRow(f"{kind} cache, per token", count, size, None, dtype, f"{count} layers of one rank", MAP)
+        yield PlaneRow(f"{kind} cache, per token", count, size, None, dtype, f"{count} layers of one rank", LEDGER)
         if rows:
             yield PlaneRow(
                 f"{kind} cache written",
@@ -98,13 +99,13 @@ def state_rows(rec: Recording) -> Iterator[PlaneRow]:
                 None,
                 dtype,
                 "rows x bytes per token, one rank",
-                "model map x rows",
+                LEDGER,
             )
     pools = rec.tables["kv_pools"]
     for row in range(min(len(pools), 1)):
         size = int(pools["bytes"][row])
         yield PlaneRow(
-            "cache pool", int(pools["blocks"][row]), size if size > 0 else None, None, "", "blocks of one rank", MAP
+            "cache pool", int(pools["blocks"][row]), size if size > 0 else None, None, "", "blocks of one rank", LEDGER
         )
 
 
@@ -127,7 +128,7 @@ def comm_rows(rec: Recording) -> Iterator[PlaneRow]:
         op, backend, dtype, group, phase = key
         told = None if key in untold else sizes[key]
         name = f"{op} by {backend or 'an unseen backend'}"
-        yield PlaneRow(name, count, told, None, dtype, f"group {group}, {phase}", "calls seen")
+        yield PlaneRow(name, count, told, None, dtype, f"group {group}, {phase}", CALLS)
 
 
 def move_rows(rec: Recording) -> Iterator[PlaneRow]:
@@ -144,4 +145,4 @@ def move_rows(rec: Recording) -> Iterator[PlaneRow]:
     for (connector, direction), count in calls.items():
         known = sizes[connector, direction]
         told = known if known or (connector, direction) not in untold else None
-        yield PlaneRow(f"KV {direction} by {connector}", count, told, None, "", "", "calls seen")
+        yield PlaneRow(f"KV {direction} by {connector}", count, told, None, "", "", CALLS)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from m3probe.analyzers._ledger import EVIDENCE, replays_of, texts, times_of, worker_steps
+from m3probe.analyzers._ledger import replays_of, texts, times_of, worker_steps
 from m3probe.model.recording import Recording
 from m3probe.model.report import CoverageRow, RepeatRow
-from m3probe.schema.verdicts import Family
+from m3probe.schema.verdicts import Evidence, Family
 
 OF_KIND = {
     "linear": Family.GEMM,
@@ -31,11 +31,11 @@ def repeat_rows(rec: Recording) -> Iterator[RepeatRow]:
         for family in dict.fromkeys(family for file, family in modules if file in files):
             total = sum(modules[file, family] * steps[file, phase] for file in files)
             number = sum(steps[file, phase] for file in files)
-            yield _row(phase, family, total / number, layers.get(family), EVIDENCE)
+            yield _row(phase, family, total / number, layers.get(family), str(Evidence.LEDGER))
         calls = _collectives(rec, phase)
         if calls:
             number = sum(steps[file, phase] for file in files)
-            yield _row(phase, str(Family.COMM), calls / number, None, "collectives seen")
+            yield _row(phase, str(Family.COMM), calls / number, None, str(Evidence.CALLS))
 
 
 def coverage_rows(rec: Recording) -> Iterator[CoverageRow]:

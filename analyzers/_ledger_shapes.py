@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from m3probe.analyzers._gemm_ops import GROUPED, LINEAR
-from m3probe.analyzers._ledger import EVIDENCE, Kind, counts, facts_of, texts, worker_steps
+from m3probe.analyzers._ledger import Kind, counts, facts_of, texts, worker_steps
 from m3probe.model.m3_shapes import illegal_reason, local_shapes
 from m3probe.model.recording import Recording
 from m3probe.model.report import ShapeRow
 from m3probe.model.tables import NONE
+from m3probe.schema.verdicts import Evidence
 
 GEMMS = frozenset({"linear", "router"})
 HEAD = "lm_head"
@@ -107,5 +108,5 @@ def _row(phase: str, weight: Weight, rows: int, count: int, known: dict[str, set
         units=None,
         k_loops=None,
         grid=None,
-        evidence=EVIDENCE,
+        evidence=str(Evidence.LEDGER),
     )

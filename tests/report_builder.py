@@ -52,6 +52,9 @@ def coverage() -> dict[str, Any]:
         "ops_with_shapes": 40,
         "graph_launches": 2,
         "graph_launches_with_census": 0,
+        "processes": 0,
+        "steps_counted": 0,
+        "modules": 0,
         "configuration": False,
         "queues": False,
     }

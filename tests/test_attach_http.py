@@ -41,21 +41,21 @@ def test_each_address_says_what_it_gave_and_which_flag_would_give_more(proc: Pat
     assert "--profiler-config" in offers["/start_profile"].more
 
 
-def test_dev_mode_gives_the_configuration_without_keys_and_the_kv_specifications() -> None:
+def test_dev_mode_gives_the_configuration_without_keys_and_the_models_modules() -> None:
     fake = FakeVllm()
     config = {"parallel_config": {"tensor_parallel_size": 2}, "api_key": "abc"}
     info = json.dumps({"vllm_config": config, "vllm_env": {"VLLM_API_KEY": "abc", "VLLM_X": "1"}}).encode()
     fake.extra = {
         "/server_info?config_format=json": (200, info),
         "/collective_rpc": (405, b""),
-        "POST /collective_rpc": (200, b'{"results": [{"l0": "s", "l1": "s"}, {"l0": "s", "l1": "s"}]}'),
+        "POST /collective_rpc": (200, b'{"results": ["A(\\n B()\\n)", "A(\\n B()\\n)"]}'),
         "/start_profile": (405, b""),
     }
     with serving(fake) as url:
         address = client(url, {})
         offers = Offers(address, first_looks(address).last or "")
         told = {offer.path: offer.text for offer in offers.all()}
-    assert "2 workers (2 layers)" in told["/collective_rpc"]
+    assert told["/collective_rpc"] == "the modules of the model from 2 workers (3 lines)"
     assert offers.profiler is True
     kept = offers.configs[0].sections
     assert kept["vllm_config"] == {"parallel_config": {"tensor_parallel_size": 2}, "api_key": "(set)"}

@@ -19,7 +19,7 @@ import report_builder as build
 from tree import ROOT, shared_or_skip
 
 from m3probe.model import findings as findings_module
-from m3probe.model import path_report
+from m3probe.model import live_report, path_report
 from m3probe.model import report as report_module
 from m3probe.present.json import report_json
 from m3probe.schema import verdicts
@@ -76,7 +76,8 @@ def document() -> dict[str, Any]:
 
 def declared() -> list[type]:
     """Every dataclass of the report and of findings."""
-    both = [*vars(report_module).values(), *vars(path_report).values(), *vars(findings_module).values()]
+    modules = (report_module, path_report, live_report, findings_module)
+    both = [value for module in modules for value in vars(module).values()]
     return list(dict.fromkeys(kind for kind in both if isinstance(kind, type) and is_dataclass(kind)))
 
 

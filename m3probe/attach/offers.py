@@ -90,19 +90,23 @@ class Offers:
         return Offer("/server_info", "gave", f"the configuration ({parts} sections) and {count} VLLM_* variables")
 
     def _collective_rpc(self) -> Offer:
-        """GET tells whether it is there; the one call made asks each worker for its KV caches' specification."""
+        """GET tells whether it is there; the one call made asks each worker for its model's modules, as text.
+
+        Nothing else is called: a result that vLLM cannot encode (``get_kv_cache_spec`` holds torch dtypes) ends the thread
+        that sends the engine's outputs, and the server hangs for good (seen on 0.32.0).
+        """
         there = self.client.get("/collective_rpc")
         if there.status != WRONG_METHOD:
             return _nothing("/collective_rpc", there, DEV_MODE)
-        asked = msgspec.json.encode({"method": "get_kv_cache_spec", "timeout": 10})
+        asked = msgspec.json.encode({"method": "get_model_inspection", "timeout": 10})
         reply = self.client.post("/collective_rpc", asked, within_s=15.0)
         found = _json(reply)
         results = found.get("results") if isinstance(found, Mapping) else None
-        if not isinstance(results, list) or not all(isinstance(result, Mapping) for result in results):
+        if not isinstance(results, list) or not all(isinstance(result, str) for result in results):
             return _nothing("/collective_rpc", reply)
-        self.configs.append(Config(sections={"kv_cache_spec": hidden(results)}))
-        layers = sorted({len(result) for result in results})
-        said = f"KV cache specifications of {len(results)} workers ({' or '.join(map(str, layers))} layers)"
+        self.configs.append(Config(sections={"model_inspection": hidden(results)}))
+        lines = " and ".join(str(count) for count in sorted({len(result.splitlines()) for result in results}))
+        said = f"the modules of the model from {len(results)} workers ({lines} lines)"
         return Offer("/collective_rpc", "gave", said)
 
     def _profile(self) -> Offer:

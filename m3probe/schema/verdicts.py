@@ -77,10 +77,16 @@ class Family(StrEnum):
 
 
 class Evidence(StrEnum):
-    """What proves an execution: kernel records, or the graph census times counted replays."""
+    """What proves an execution: kernel records, the graph census times counted replays, or what guests recorded.
+
+    ``ledger``: a product of the model map and counted steps; ``calls``: calls that a hook saw, or facts of capture times
+    counted replays.
+    """
 
     KERNELS = "kernels"
     CENSUS = "census"
+    LEDGER = "ledger"
+    CALLS = "calls"
     NONE = "none"
 
 
