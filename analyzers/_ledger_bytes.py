@@ -36,7 +36,7 @@ def compute_rows(rec: Recording) -> Iterator[PlaneRow]:
     yield from _experts_read(rec, files[0], [r for r in mine if kinds[r] == "moe"])
 
 
-READ = {"moe": "a step reads the experts that its rows chose", "embedding": "a step reads a row for each token"}
+READ = {"moe": "the chosen experts are read", "embedding": "a row is read for a token"}
 
 
 def _experts_read(rec: Recording, file: int, rows: list[int]) -> Iterator[PlaneRow]:
@@ -59,8 +59,8 @@ def _experts_read(rec: Recording, file: int, rows: list[int]) -> Iterator[PlaneR
         mean = tokens[phase] / number
         # a mean over steps stays below the bound at the mean number of rows: min() is concave
         most = sum(int(size * min(mean * top_k, experts) / experts) for size, experts, top_k in known)
-        what = f"experts read by a {phase} step of {mean:,.1f} rows, at most"
-        yield PlaneRow(what, len(known), most, None, "", "per rank and step", LEDGER)
+        where = f"a step of {mean:,.1f} rows, per rank"
+        yield PlaneRow(f"experts read, {phase}, at most", len(known), most, None, "", where, LEDGER)
 
 
 def slots(facts: dict[str, Any]) -> int:
@@ -90,7 +90,10 @@ def state_rows(rec: Recording) -> Iterator[PlaneRow]:
     rows = sum(kind.rows for kind in worker_steps(rec) if files and kind.file == files[0])
     for (kind, dtype), size in per_token.items():
         count = layers[kind, dtype]
-        yield PlaneRow(f"{kind} cache, per token", count, size, None, dtype, f"{count} layers of one rank", LEDGER)
+        plural = f"{count} layer" + ("s" if count != 1 else "")
+        yield PlaneRow(
+            f"{kind} cache, per token", count, size, None, dtype, f"{plural} of one rank: {size:,} B", LEDGER
+        )
         if rows:
             yield PlaneRow(
                 f"{kind} cache written",

@@ -20,11 +20,12 @@ from m3probe.model.recording import Recording
 from m3probe.model.tables import NONE
 from m3probe.schema.paths import FastPath
 from m3probe.schema.setup import Held, State
-from m3probe.schema.verdicts import PathVerdict, Phase
+from m3probe.schema.verdicts import Family, PathVerdict, Phase
 
 STEPS = "steps counted, and their replays"
 NOT_SAID = "configured and eligible are unknown: no predicate was seen, and no configuration was given"
-COMPILED = "compiled"
+COMPILED, COMPILED_COMM = "compiled_paths", "compiled_collectives"
+"""Notes of a guest: hooks inside of compiled code are silent."""
 _AS_ASKED = {State.OFF: PathVerdict.OFF, State.REFUSED_AT_START: PathVerdict.REFUSED_AT_START}
 
 
@@ -53,7 +54,7 @@ def with_ledger(rec: Recording, name: str, path: FastPath, row: PathRow) -> Path
         _replayed(rec, path, seen)
     found = list(_judged(rec, path, seen))
     if not any(j.ran for j in found) and not _settled(found):
-        return _unseen(rec, name, row, seen)
+        return _unseen(rec, path, row, seen)
     by_phase: dict[str, PathVerdict] = {}
     for j in found:
         by_phase[j.group.phase] = min(by_phase.get(j.group.phase, j.verdict), j.verdict, key=WORST.index)
@@ -69,7 +70,7 @@ def with_ledger(rec: Recording, name: str, path: FastPath, row: PathRow) -> Path
         counts=_counts(found),
         configured=_configured(found) or row.configured,
         eligible=_eligible(seen, found),
-        reasons=tuple(dict.fromkeys(_reasons(rec, name, found))),
+        reasons=tuple(dict.fromkeys(_reasons(rec, path, found))),
         evidence=(*_evidence(rec, seen), *_selected(seen)),
         names_from_source=False,
         by_phase={phase: str(v) for phase, v in by_phase.items()},
@@ -163,7 +164,7 @@ def _settled(found: list[Judged]) -> bool:
     return bool(found) and all(j.verdict in _AS_ASKED.values() for j in found)
 
 
-def _unseen(rec: Recording, name: str, row: PathRow, seen: Seen) -> PathRow:
+def _unseen(rec: Recording, path: FastPath, row: PathRow, seen: Seen) -> PathRow:
     """No call of it: a guest's note on this path, a late probe, or nothing that would tell."""
     if row.verdict != PathVerdict.UNPROVEN:
         return row
@@ -171,12 +172,13 @@ def _unseen(rec: Recording, name: str, row: PathRow, seen: Seen) -> PathRow:
     refused = dict.fromkeys(reason for t in (*seen.loaded.values(), *asked) for reason in t.refused)
     # what a trace lacks is said only where there is one; that it knows no configuration goes without saying
     kept = [reason for reason in row.reasons if reason != NO_CONFIGURATION] if len(rec.kernels) else []
-    why = (*(f"refused: {reason}" for reason in refused), "; ".join((*_why_not(rec, name), *kept)))
+    why = (*(f"refused: {reason}" for reason in refused), "; ".join((*_why_not(rec, path), *kept)))
     return replace(row, reasons=why, evidence=(*_selected(seen), *row.evidence))
 
 
-def _why_not(rec: Recording, name: str) -> tuple[str, ...]:
-    notes = [note.text for note in rec.notes if note.word in ("not_seen", COMPILED) and name in note.text]
+def _why_not(rec: Recording, path: FastPath) -> tuple[str, ...]:
+    words = {COMPILED, COMPILED_COMM} if path.family is Family.COMM else {COMPILED}
+    notes = [note.text for note in rec.notes if note.word in words]
     return (*dict.fromkeys(notes), *_late(rec), "no hook saw a call of it")
 
 
@@ -185,13 +187,13 @@ def _late(rec: Recording) -> tuple[str, ...]:
     return ("attached late: what graphs hold was not seen at capture",) if late else ()
 
 
-def _reasons(rec: Recording, name: str, found: list[Judged]) -> Iterator[str]:
+def _reasons(rec: Recording, path: FastPath, found: list[Judged]) -> Iterator[str]:
     for j in found:
         yield from j.reasons
     bare = sorted({_where(rec, j.group) for j in found if not j.ran and not j.counts})
     if bare:
         yield f"nothing of it was seen in {', '.join(bare)}"
-        yield from _why_not(rec, name)[:-1]
+        yield from _why_not(rec, path)[:-1]
     if any(PathVerdict.UNPROVEN in j.counts and not j.reasons for j in found):
         yield NOT_SAID
 

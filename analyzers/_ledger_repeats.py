@@ -25,17 +25,18 @@ def repeat_rows(rec: Recording) -> Iterator[RepeatRow]:
     steps = Counter[tuple[int, str]]()
     for kind in worker_steps(rec):
         steps[kind.file, kind.phase] += kind.steps
-    modules, layers = _modules(rec)
+    modules, inside, layers = _modules(rec)
     for phase in dict.fromkeys(phase for _file, phase in steps):
         files = [file for file, of in steps if of == phase]
+        number = sum(steps[file, phase] for file in files)
         for family in dict.fromkeys(family for file, family in modules if file in files):
             total = sum(modules[file, family] * steps[file, phase] for file in files)
-            number = sum(steps[file, phase] for file in files)
-            yield _row(phase, family, total / number, layers.get(family), str(Evidence.LEDGER))
+            of_layers = sum(inside[file, family] * steps[file, phase] for file in files)
+            each = of_layers / number / layers[family] if family in layers else None
+            yield RepeatRow(phase, family, total / number, each, None, None, str(Evidence.LEDGER))
         calls = _collectives(rec, phase)
         if calls:
-            number = sum(steps[file, phase] for file in files)
-            yield _row(phase, str(Family.COMM), calls / number, None, str(Evidence.CALLS))
+            yield RepeatRow(phase, str(Family.COMM), calls / number, None, None, None, str(Evidence.CALLS))
 
 
 def coverage_rows(rec: Recording) -> Iterator[CoverageRow]:
@@ -55,16 +56,19 @@ def coverage_rows(rec: Recording) -> Iterator[CoverageRow]:
         )
 
 
-def _modules(rec: Recording) -> tuple[Counter[tuple[int, str]], dict[str, int]]:
+def _modules(rec: Recording) -> tuple[Counter[tuple[int, str]], Counter[tuple[int, str]], dict[str, int]]:
+    """(file, family) -> modules, and those that stand in a layer; family -> layers that hold one."""
     table = rec.tables["modules"]
-    found, layers = Counter[tuple[int, str]](), dict[str, set[int]]()
+    found, inside = Counter[tuple[int, str]](), Counter[tuple[int, str]]()
+    layers: dict[str, set[int]] = {}
     for row, kind in enumerate(texts(rec, table, "kind")):
         if kind in OF_KIND and table["draft"][row] != 1:
-            family = str(OF_KIND[kind])
-            found[int(table["file"][row]), family] += 1
+            key = int(table["file"][row]), str(OF_KIND[kind])
+            found[key] += 1
             if table["layer"][row] >= 0:
-                layers.setdefault(family, set()).add(int(table["layer"][row]))
-    return found, {family: len(held) for family, held in layers.items()}
+                inside[key] += 1
+                layers.setdefault(key[1], set()).add(int(table["layer"][row]))
+    return found, inside, {family: len(held) for family, held in layers.items()}
 
 
 def _collectives(rec: Recording, phase: str) -> int:
@@ -76,7 +80,3 @@ def _collectives(rec: Recording, phase: str) -> int:
         file, descriptor = int(table["file"][row]), int(table["descriptor"][row])
         total += int(table["count"][row]) * times_of(stage, file, descriptor, phases[row], replays).get(phase, 0)
     return total
-
-
-def _row(phase: str, family: str, per_step: float, layers: int | None, evidence: str) -> RepeatRow:
-    return RepeatRow(phase, family, per_step, per_step / layers if layers else None, None, None, evidence)

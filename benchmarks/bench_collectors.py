@@ -18,6 +18,7 @@ import time
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -61,7 +62,8 @@ def graphs(pieces: int = 0) -> Any:
         runner.graph = SimpleNamespace(replay=lambda: [replayed.replay() for _ in range(pieces)])
         return runner
     made = RunnerV2([Execution(Mode.FULL, size, size, 1) for size in SIZES])
-    made.cudagraph_manager.capture(lambda _desc, warmup: lambda _mode: None)
+    made.cudagraph_manager.capture(made.create)
+    made.profiled.clear()
     return made
 
 
@@ -198,6 +200,17 @@ def collective_us(rounds: int) -> list[float]:
     return found
 
 
+def statistics_us(rounds: int) -> list[float]:
+    """CPU us of the API server's hook for one step's statistics."""
+    from m3probe.collectors._stat_logger import StatTap
+
+    found = []
+    for _ in range(rounds):
+        step = partial(StatTap().record, None, None, None, SimpleNamespace(), SimpleNamespace(), None, 0)
+        found.append(cpu_us(step, STEPS))
+    return found
+
+
 def day(seconds: int, seed: int = 7) -> Iterator[list[tuple[Any, int, str, int]]]:
     """Seconds of 100 steps of a busy server: requests come and go, three steps a second take prompts in, eager.
 
@@ -249,27 +262,25 @@ def bytes_per_hour(minutes: int) -> dict[str, float]:
 
 
 def of_recording(folder: Path) -> Iterator[tuple[str, float, dict[str, float]]]:
-    """(file, seconds, bytes per second by kind of record) of a real one, without what is written once."""
+    """(file, steps per second, bytes per second by kind of record) of a real one, over the seconds that had steps.
+
+    Records of start-up are left out. The API server has no steps: its seconds are those with statistics of iterations.
+    """
     from m3probe.schema import frames, records
 
-    once = (
-        records.Process,
-        records.Config,
-        records.Module,
-        records.KvLayer,
-        records.KvPool,
-        records.Seam,
-        records.Note,
-    )
+    counted = (records.StepCounts, records.Sample, records.Request, records.Collective, records.Dispatch, records.Host)
     for path in sorted(folder.glob(f"*{frames.SUFFIX}")):
-        kept = list(frames.records(path.read_bytes(), frames.Cut(), len(frames.MAGIC)))
-        clocks = [record.mono_ns for record in kept if isinstance(record, records.Clock)]
-        seconds = (clocks[-1] - clocks[0]) / 1e9 if len(clocks) > 1 else 0.0
-        size: Counter[str] = Counter()
-        for record in kept:
-            if not isinstance(record, once):
+        size, steps, seconds = Counter[str](), 0, 0
+        for record in frames.records(path.read_bytes(), frames.Cut(), len(frames.MAGIC)):
+            if isinstance(record, records.StepCounts):
+                busy = sum(step.count for step in record.steps if step.phase != "empty")
+                steps, seconds = steps + busy, seconds + bool(busy)
+            elif isinstance(record, records.Sample) and record.source == "iteration":
+                seconds += 1
+            if isinstance(record, counted) and getattr(record, "stage", "eager") in {"eager", "twin"}:
                 size[type(record).__name__] += len(frames.frame(record))
-        yield path.name, seconds, {name: total / seconds for name, total in size.items()} if seconds else {}
+        if seconds:
+            yield path.name, steps / seconds, {name: total / seconds for name, total in size.items()}
 
 
 def stand_ins() -> None:
@@ -302,6 +313,7 @@ def main() -> None:
     for name, case in CASES.items():
         hooks, writer, calls, kept, size = measured(case, given.rounds)
         print(f"| {name} | {spread(hooks)} | {spread(writer)} | {calls} | {kept:.1f} | {size:.0f} |")
+    print(f"| API server, statistics of one step | {spread(statistics_us(given.rounds))} | | | | |")
     one = collective_us(given.rounds)
     eager = [each * (2 * LAYERS + 1) for each in one]
     print(f"| one all-reduce, its backend told | {spread(one)} | | | | |")
@@ -312,9 +324,9 @@ def main() -> None:
         print(f"| steps of one {role} | {found:.2f} |")
     print(f"| steps of 8 workers and an engine | {8 * steps['worker'] + steps['engine']:.1f} |")
     if given.recording is not None:
-        for name, seconds, rates in of_recording(given.recording):
-            told = ", ".join(f"{kind} {rate:.0f}" for kind, rate in sorted(rates.items(), key=lambda item: -item[1]))
-            print(f"| {name}, {seconds:.0f} s: {told} B/s | {sum(rates.values()) * 3600 / 1e6:.2f} |")
+        for name, rate, rates in of_recording(given.recording):
+            told = ", ".join(f"{kind} {size:.0f}" for kind, size in sorted(rates.items(), key=lambda item: -item[1]))
+            print(f"| {name}, {rate:.0f} steps/s: {told} B/s | {sum(rates.values()) * 3600 / 1e6:.2f} |")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Tokens per second of one server: ledger, armed, and under vLLM's own torch profiler, in paired alternating runs.
+"""Tokens per second of one server: ledger, armed, and under vLLM's own torch profiler (without stacks), in paired alternating runs.
 
     python benchmarks/bench_overhead.py VLLM_PYTHON [--rounds N] [--off]
 
@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import json
 import os
+import signal
 import statistics
 import sys
 import tempfile
@@ -74,7 +75,13 @@ def measure(rounds: int, python: str, with_off: bool) -> dict[str, list[float]]:
     with tempfile.TemporaryDirectory(prefix="m3probe-bench-") as name, contextlib.ExitStack() as stack:
         folder = Path(name)
         model, site = models(folder / "models") / "qwen3moe", mounted(folder / "site")
-        profiler = json.dumps({"profiler": "torch", "torch_profiler_dir": str(folder / "traces")})
+        # without stacks: with them (vLLM's default) a stop_profile after 290 steps ran for minutes, or answered 500
+        options = {
+            "profiler": "torch",
+            "torch_profiler_dir": str(folder / "traces"),
+            "torch_profiler_with_stack": False,
+        }
+        profiler = json.dumps(options)
         cores = os.cpu_count() or 1
         env = {"VLLM_CPU_OMP_THREADS_BIND": "0|1" if cores > 1 else "0|0"}
         flags = ["--enforce-eager", "-tp", "2", "--profiler-config", profiler, "--no-enable-prefix-caching"]
@@ -117,6 +124,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--off", action="store_true", help="a second server with M3PROBE=0 beside the first")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a stopped benchmark leaves no server behind
     print(table(measure(given.rounds, given.python, given.off)))
 
 

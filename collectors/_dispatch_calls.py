@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from m3probe.collectors._dispatch_read import capturing
 from m3probe.collectors._dispatch_table import Branch
 from m3probe.collectors._now import NOW
 from m3probe.schema.records import Dispatch
@@ -148,6 +149,8 @@ class Calls:
             more = facts(args, kwargs, result) if facts is not None else ()
             if NOW.is_draft:
                 more = (*more, ("draft", True))
+            if NOW.stage is Stage.CAPTURE and capturing() is False:
+                more = (*more, ("outside_graph", True))
             self._queue.append(
                 Call(
                     seam, said, held, reason, size, branch.unit, self._layer, NOW.phase, NOW.descriptor, NOW.stage, more

@@ -222,6 +222,21 @@ def sparse_layer(args: Args, kwargs: Kwargs) -> str:
     return str(getattr(given(args, kwargs, 1, "layer"), "layer_name", ""))
 
 
+def index_branch(position: int) -> Reader:
+    """What a fused QK-norm does for the indexer: dense layers have none, reusing layers skip it.
+
+    Args:
+        position: of ``num_index_heads``.
+    """
+
+    def read(args: Args, kwargs: Kwargs, _result: Any) -> tuple[tuple[str, Any], ...]:
+        if kwargs.get("skip_index_branch", False):
+            return (("index", "skipped"),)
+        return (("index", "computed" if given(args, kwargs, position, "num_index_heads") else "none"),)
+
+    return read
+
+
 def graph(_args: Args, _kwargs: Kwargs, result: Any) -> Said:
     """FULL, PIECEWISE or eager, of V1's (mode, descriptor, ...) and V2's (descriptor, ...)."""
     mode = graph_mode(result)
@@ -265,6 +280,12 @@ def gemm_row(_args: Args, _kwargs: Kwargs, result: Any) -> Said:
 def plain(value: Any) -> Any:
     """A number, a switch, or text without torch's prefix."""
     return value if isinstance(value, bool | int | float) else str(value).removeprefix("torch.")
+
+
+def capturing() -> bool | None:
+    """A graph is being captured on the stream of this thread; None where there are no graphs."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    return bool(cuda.is_current_stream_capturing()) if cuda is not None and cuda.is_initialized() else None
 
 
 def _metadata(layer: Any) -> Any:

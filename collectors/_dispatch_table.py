@@ -77,8 +77,8 @@ _TRITON, _PAGE16, _FP8_INDEX = "Triton", "AITER page-16", "FP8 (AITER, MSA)"
 _SPARSE = ("sparse_attention", "aiter_sparse_pa")
 ATTENTION: dict[str, Branch] = {
     "ask_qknorm": _asks("fused_qknorm_rope_kv", None, why.qknorm),
-    "ran_qknorm_aiter": Branch(of("AITER", "fused_qknorm_rope_kv"), rows(1, "qkv")),
-    "ran_qknorm_vllm": Branch(of("vLLM op", "fused_qknorm_rope_kv"), rows(0, "qkv")),
+    "ran_qknorm_aiter": Branch(of("AITER", "fused_qknorm_rope_kv"), rows(1, "qkv"), facts=read.index_branch(19)),
+    "ran_qknorm_vllm": Branch(of("vLLM op", "fused_qknorm_rope_kv"), rows(0, "qkv"), facts=read.index_branch(11)),
     "ran_sparse_decode": Branch(read.attend_decode(_TRITON), tokens(0, "q")),
     "ran_sparse_prefill": Branch(of(_TRITON, *_SPARSE), tokens(0, "q")),
     "ran_sparse_decode_aiter": Branch(read.attend_decode(_PAGE16), tokens(0, "q")),

@@ -6,7 +6,7 @@ import sys
 from collections import deque
 from typing import Any
 
-from m3probe.collectors._dispatch_read import given
+from m3probe.collectors._dispatch_read import capturing, given
 from m3probe.collectors._routing_count import MOST_ROWS, Copy, Tables, add, shared_share
 from m3probe.collectors._routing_layers import Layer
 
@@ -95,12 +95,6 @@ class Taps:
         if before is not None and before[1].shape == ids.shape:
             self.tables.shares[before[0]].copy_(shared_share(before[1], ids))
         return row, ids
-
-
-def capturing() -> bool:
-    """A graph is being captured on the stream of this thread."""
-    cuda = getattr(sys.modules.get("torch"), "cuda", None)
-    return cuda is not None and cuda.is_initialized() and cuda.is_current_stream_capturing()
 
 
 def tokens_of(module: Any) -> int:

@@ -13,8 +13,9 @@ from m3probe.collectors._modules_look import cls, get, number
 from m3probe.collectors._quant import Unknown
 
 ROUTERS = frozenset({"FusedTopKRouter", "FusedTopKBiasRouter", "GroupedTopKRouter", "CPURouter"})
-TIE = 1e-5
-"""Scores nearer than this (relative) may be ordered either way: such rows are left out."""
+TIES = (1e-6, 2.5e-7)
+"""Scores nearer than this (relative) may be ordered either way by a kernel's float32: such rows are left out. The second,
+two steps of float32, where the first leaves no row (weights of noise)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,9 @@ def routing_of(router: Any, experts: Any) -> Routing:
 
 
 def route(logits: Any, how: Routing) -> tuple[Any, Any, Any]:
-    """Weights and expert numbers [rows, k] of float32 logits [rows, experts], and which rows have no tie at the border."""
+    """Weights and expert numbers [rows, k] of logits [rows, experts], and which rows have no tie at the border."""
     torch: Any = sys.modules["torch"]
-    logits = logits.float()
+    logits = logits.double()
     scores = torch.softmax(logits, -1) if how.scoring == "softmax" else logits.sigmoid()
     choice = scores if how.bias is None else scores + how.bias
     if how.groups > 1:
@@ -75,15 +76,24 @@ def route(logits: Any, how: Routing) -> tuple[Any, Any, Any]:
     if how.renormalize:
         weights = weights / weights.sum(-1, keepdim=True)
     weights = weights * how.scale
-    clear = torch.ones(len(logits), dtype=torch.bool)
-    if how.top_k < best.shape[1]:
-        last, first_out = best[:, how.top_k - 1], best[:, how.top_k]
-        clear = (last - first_out) > TIE * last.abs().clamp(min=TIE)
+    clear = _clear(best, how.top_k)
     if how.shared:
         slots = torch.arange(how.experts, how.experts + how.shared).expand(len(ids), -1)
         ids = torch.cat((ids, slots), -1)
         weights = torch.cat((weights, torch.full(slots.shape, how.shared_weight)), -1)
-    return weights, ids, clear
+    return weights.float(), ids, clear
+
+
+def _clear(best: Any, top_k: int) -> Any:
+    """Rows whose last chosen expert is ahead of the first that was not chosen; ``best``: scores in falling order."""
+    torch: Any = sys.modules["torch"]
+    clear = torch.ones(len(best), dtype=torch.bool)
+    for tie in TIES if top_k < best.shape[1] else ():
+        last, first_out = best[:, top_k - 1], best[:, top_k]
+        clear = (last - first_out) > tie * last.abs()
+        if bool(clear.any()):
+            break
+    return clear
 
 
 def _in_groups(choice: Any, how: Routing) -> Any:

@@ -3,7 +3,8 @@
 Three sources, by ``Dispatch.stage``: ``load`` is what was selected (read from the loaded model; predicates that were asked
 while it was built), ``warmup`` and ``capture`` what ran there (a capture times the counted replays of its descriptor is
 an execution), ``eager`` and ``twin`` what steps ran. Calls of several seams of one path are views of the same work and
-are not added up. What runs inside a replayed graph, or inside compiled code, calls no hook.
+are not added up. What runs inside a replayed graph, or inside compiled code, calls no hook. A fact of capture that has
+``outside_graph`` ran in a break of the graph: it runs, and is recorded, again in each replay, so it is not multiplied.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from m3probe.collectors._probe import Probe
 
 ASKED, EVERY, OVERLAP = "M3PROBE_ROUTING", "M3PROBE_ROUTING_EVERY", "M3PROBE_OVERLAP"
-BETWEEN_S = 30.0
-"""Between two records of a layer: 57 layers of 128 experts are 23 kB."""
+MOST_BETWEEN_S = 30
+"""Between two records of a layer (57 layers of 128 experts are 23 kB); a second after the first, two after the second."""
 LAYER_SEAMS = ("route_experts", "route_align")
 
 _CAPTURED: list[Tables] = []
@@ -42,7 +42,7 @@ class Routes(Part):
         self._taps: Taps | None = None
         self._captured: Taps | None = None
         self._sums: Sums | None = None
-        self._next = 0.0
+        self._next, self._told = 0.0, 0
 
     def loaded(self) -> None:
         """Before graphs are captured: put the additions into them, where that was asked for."""
@@ -68,6 +68,7 @@ class Routes(Part):
         if taps is None:
             return
         self._sums, self._next = Sums(taps.layers, derived=taps.captured), 0.0
+        self._told = 0
         self._hook("route_experts", before=taps.routes, after=taps.routed)
         self._hook("route_step", before=taps.begins, after=taps.ends)
         if not taps.captured:
@@ -78,7 +79,7 @@ class Routes(Part):
         self._tell_unseen(taps)
 
     def tick(self) -> None:
-        """Take what has arrived; records at once for the first sample, then each 30 s."""
+        """Take what has arrived; records at once for the first sample, then ever more seldom."""
         if self._taps is not None and self._sums is not None:
             self._take(self._taps, self._sums)
             if time.monotonic() >= self._next:
@@ -102,7 +103,8 @@ class Routes(Part):
         for record in told:
             self.probe.put(record)
         if told:
-            self._next = time.monotonic() + BETWEEN_S
+            self._told += 1
+            self._next = time.monotonic() + min(self._told, MOST_BETWEEN_S)
 
     def _made(self, *, captured: bool) -> Taps | None:
         worker = self.probe.host(Role.WORKER)

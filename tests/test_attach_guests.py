@@ -73,9 +73,7 @@ def test_a_recording_by_seconds_arms_and_disarms_every_guest(server: Start, tmp_
         assert (row.state, row.hooks_before, row.hooks_armed, row.hooks_after) == ("recorded", 2, 9, 2)
         assert isinstance(kept(tmp_path / "out", row.pid)[-1], records.End)
     assert report.steps >= 10  # each question adds five
-    assert report.differences == (
-        f"VLLM_X: 1 in worker 0 (pid {worker.pid}); 2 in engine 0 (pid {engine.pid})",
-    )
+    assert report.differences == (f"VLLM_X: 1 in worker 0 (pid {worker.pid}); 2 in engine 0 (pid {engine.pid})",)
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["pid"] == os.getpid()
 

@@ -1,6 +1,5 @@
 """Which processes are a vLLM server, and which of several is meant."""
 
-import os
 from pathlib import Path
 
 import pytest

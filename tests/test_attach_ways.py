@@ -74,7 +74,9 @@ def test_a_target_with_more_capabilities_than_oneself_may_not_be_traced() -> Non
 
 
 @pytest.mark.parametrize(("row", "words"), list(zip(X03, WANTED, strict=True)), ids=range(12))
-def test_each_row_of_the_attach_matrix_gets_its_cause_and_remedy(row: dict[str, object], words: tuple[str, ...]) -> None:
+def test_each_row_of_the_attach_matrix_gets_its_cause_and_remedy(
+    row: dict[str, object], words: tuple[str, ...]
+) -> None:
     told = advice(Situation(**{key: value for key, value in row.items() if key != "want"}))
     assert [word for word in words if word not in told] == []
     assert "\n" not in told
@@ -143,7 +145,9 @@ def test_an_environment_that_a_renamed_process_wrote_over_is_unknown(tmp_path: P
 def test_limits_and_sockets_are_read_from_proc(tmp_path: Path) -> None:
     proc = new_proc(tmp_path)
     at = put_process(proc, 5, "x")
-    (at / "limits").write_text("Limit  Soft Limit  Hard Limit  Units\nMax open files            1024     unlimited  files\n")
+    (at / "limits").write_text(
+        "Limit  Soft Limit  Hard Limit  Units\nMax open files            1024     unlimited  files\n"
+    )
     (at / "fd" / "3").symlink_to("socket:[77]")
     (at / "net").mkdir()
     head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"

@@ -61,10 +61,10 @@ def test_decode_of_several_tokens_a_request_is_verification_too(hooked: Hooked) 
     hooked.seam("ran_sparse_decode", _triton_decode)
     hooked.seam("ran_sparse_decode_aiter", _aiter_decode)
     triton = hooked.module("ran_sparse_decode").minimax_m3_sparse_attn_decode
-    aiter = hooked.module("ran_sparse_decode_aiter").minimax_m3_sparse_attn_decode_aiter
+    page16 = hooked.module("ran_sparse_decode_aiter").minimax_m3_sparse_attn_decode_aiter
     triton(Tensor((8, 16, 128)), 0, 0, 0, 0, 1, 0.1, 0, 4)
-    aiter(Tensor((8, 16, 128)), 0, 0, 0, 0, 0, 1, 0.1, Tensor((8,)), decode_query_len=4)
-    aiter(Tensor((3, 16, 128)), 0, 0, 0, 0, 0, 1, 0.1, Tensor((3,)), decode_query_len=1)
+    page16(Tensor((8, 16, 128)), 0, 0, 0, 0, 0, 1, 0.1, Tensor((8,)), decode_query_len=4)
+    page16(Tensor((3, 16, 128)), 0, 0, 0, 0, 0, 1, 0.1, Tensor((3,)), decode_query_len=1)
     told = hooked.told()
     assert {(r.variant, r.size) for r in only(told, "spec_sparse_pa")} == {("Triton", 8), ("AITER page-16", 8)}
     assert sum(r.count for r in only(told, "aiter_sparse_pa")) == 3
@@ -230,8 +230,9 @@ def test_aiter_s_table_key_is_kept_and_its_cache_stays_reachable(hooked: Hooked)
 
     hooked.seam("ran_fmoe_table", get_2stage_cfgs)
     looked = hooked.module("ran_fmoe_table").get_2stage_cfgs
+    switches = (True, "Swiglu", False)
     for _ in range(57):
-        looked(64, 6144, 768, 129, 5, "torch.bfloat16", "fp8", "fp8", "per_1x32", True, "Swiglu", False)
+        looked(64, 6144, 768, 129, 5, "torch.bfloat16", "fp8", "fp8", "per_1x32", *switches)
     assert looked.cache_info().hits == 56
     (record,) = hooked.told()
     assert (record.path, record.size, record.count) == ("tuned_table", 64, 57)

@@ -74,7 +74,7 @@ TABLE = {
     "recipe": row("schema model fastpaths gates kernels hardware readers registry vllm_source", "yaml", "numpy"),
     "pytest_plugin": row(EVERYTHING, "pytest"),
     "cli": row(EVERYTHING, "", "rich msgspec"),
-    "_arguments": row("present _streams"),
+    "_arguments": row("present attach _streams"),
     "__main__": row("cli"),
 }
 

@@ -118,6 +118,13 @@ def test_dropped_records_and_failed_hooks_make_it_partial(tmp_path: Path) -> Non
     assert rec.outcome is Outcome.PARTIAL
 
 
+def test_what_could_not_be_seen_is_a_warning_and_what_was_dropped_a_loss(tmp_path: Path) -> None:
+    unseen = records.Note(word="routing_graphs", text="rows routed by replayed graphs are not seen", lossy=True)
+    assert read(tmp_path, unseen, records.Note(word="x", text="by the way")).outcome is Outcome.OK_WITH_WARNINGS
+    lost = records.Note(word="steps_lost", text="7 steps were not counted", lossy=True)
+    assert read(tmp_path, unseen, lost).outcome is Outcome.PARTIAL
+
+
 def test_a_clock_that_jumps_is_told_and_costs_nothing(tmp_path: Path) -> None:
     clocks = [
         records.Clock(mono_ns=n * SECOND, wall_ns=n * SECOND + late) for n, late in ((1, 0), (2, 0), (3, 90 * SECOND))

@@ -14,6 +14,8 @@ from m3probe.schema.frames import Cut
 JUMP_NS = 1_000_000_000
 ENDINGS = frozenset({"the last frame is cut", "a frame's head is cut"})
 """What a killed process leaves; any other cut is damage."""
+LOST = frozenset({"queue_full", "steps_lost", "hook_failed", "part_failed", "writes_not_told", "no_recording"})
+"""Notes of guests that say that something was there and is not in the file; the others say what could not be seen."""
 Found = dict[type[records.Record], list[Any]]
 
 
@@ -67,4 +69,5 @@ def _jumps(where: str, clocks: list[records.Clock]) -> Iterator[Note]:
 
 def _said(where: str, notes: list[records.Note]) -> Iterator[Note]:
     for note in notes:
-        yield Note(note.word, note.text, where, note.count, lossy=note.lossy, quiet=not note.lossy)
+        lost = note.lossy and note.word in LOST
+        yield Note(note.word, note.text, where, note.count, lossy=lost, quiet=not note.lossy)
