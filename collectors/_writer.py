@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from pathlib import Path
 
-from m3probe.schema.frames import MAGIC, frame
+from m3probe.schema.frames import MAGIC, frame, packed
 from m3probe.schema.records import AnyRecord, Clock, End
 
 FLUSH_S = 1.0
@@ -122,7 +122,7 @@ class Writer:
                 parts.append(frame(record))
             except Exception:  # noqa: BLE001 - a value msgpack does not know loses its record, not the recording
                 self._drop(f"{type(record).__name__} (not encodable)")
-        if self._write(b"".join(parts)):
+        if self._write(packed(b"".join(parts))):
             self.records += len(parts)
         elif parts:
             self._drop("(not written)", len(parts))

@@ -65,6 +65,7 @@ COVERED: dict[str, tuple[str, ...] | str] = {
     "minimax_m3_index_score": ("ran_index_prefill",),
     "minimax_m3_index_topk": "follows minimax_m3_index_score on the same rows",
     "self.cp_decode": ("ran_index_cp",),
+    "get_shared_cp_decode": "builds what cp_decode calls",
     "self._decode": ("ran_index_msa_decode",),
     "self._prefill": ("ran_index_msa_prefill",),
     "self._decode_cp_aiter": "inside of _decode; context_parallel is read from the layer",

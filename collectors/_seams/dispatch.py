@@ -168,7 +168,10 @@ LOADING: dict[str, Seam] = {
         "minimax_m3_use_aiter_sparse_pa",
         "is AITER's sparse attention asked for? (from 0.32 on)",
         ("num_kv_heads",),
-        also=(f"{_M3}.amd.model:minimax_m3_use_aiter_sparse_pa",),
+        also=(
+            f"{_M3}.amd.model:minimax_m3_use_aiter_sparse_pa",
+            f"{_M3}.amd.mtp:minimax_m3_use_aiter_sparse_pa",
+        ),
         early=True,
     ),
     "ask_index_msa": Seam(

@@ -96,7 +96,7 @@ def _processes_of(address: Client, asked: Asked) -> tuple[Crew | None, str]:
         check_within(server, asked)
     except M3ProbeError as error:
         return None, f"the server is on this host, but only its address is used: {error.sentence()}"
-    return Crew(server, asked.proc), f"the server is on this host: its processes (from pid {pid}) are recorded too"
+    return Crew(server, asked.proc), f"the server is on this host: its processes (from pid {pid}) are looked at too"
 
 
 def _by_process(asked: Asked, told: Told) -> Found:

@@ -16,7 +16,7 @@ import msgspec
 from m3probe import __version__
 from m3probe.errors import UsageError
 from m3probe.schema import records, secrets
-from m3probe.schema.frames import MAGIC, MANIFEST, SUFFIX, Cut, frame
+from m3probe.schema.frames import MAGIC, MANIFEST, SUFFIX, Cut, frame, packed
 from m3probe.schema.frames import records as records_in
 from m3probe.schema.manifest import Manifest
 from m3probe.schema.roles import Role
@@ -85,7 +85,7 @@ class HostFile:
         if now >= self._clock_due:
             self._clock_due = now + CLOCK_S
             parts.insert(0, frame(records.Clock(mono_ns=time.monotonic_ns(), wall_ns=time.time_ns())))
-        self._write(b"".join(parts))
+        self._write(packed(b"".join(parts)))
 
     def close(self, reason: str) -> None:
         """Write the end record and close."""
