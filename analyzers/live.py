@@ -27,7 +27,7 @@ def judge(rec: Recording, _so_far: Answer) -> Answer:
     return Answer((section,), (*_host_share(rec, rows), *_broken(section.verified)))
 
 
-ANALYZER = Analyzer(title="Who recorded, and where does a step's time go?", order=10, judge=judge)
+ANALYZER = Analyzer(title="Who recorded, and where does a step's time go?", order=15, judge=judge)
 
 
 def _processes(rec: Recording) -> Iterator[ProcessRow]:

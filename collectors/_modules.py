@@ -8,7 +8,7 @@ from typing import Any
 
 from m3probe.collectors import _modules_linear as of
 from m3probe.collectors._modules_bytes import Storages, own
-from m3probe.collectors._modules_look import get, is_a, number, shape
+from m3probe.collectors._modules_look import get, is_a, number
 from m3probe.collectors._modules_moe import experts_of, moe
 from m3probe.schema.records import Module
 
@@ -70,14 +70,18 @@ def kind_of(module: Any) -> str:
         return "linear"
     if get(module, "impl") is not None and callable(getattr(module, "get_kv_cache_spec", None)):
         return "attention"
-    if "Norm" in type(module).__name__ and (get(module, "weight") is not None or get(module, "variance_epsilon") is not None):
+    if "Norm" in type(module).__name__ and (
+        get(module, "weight") is not None or get(module, "variance_epsilon") is not None
+    ):
         return "norm"
     return "other"
 
 
 def describe(module: Any, kind: str) -> of.Found:
     """Fields of a record that its kind has."""
-    reader = {"moe": moe, "linear": of.linear, "router": of.linear, "attention": of.attention, "norm": of.norm}.get(kind)
+    reader = {"moe": moe, "linear": of.linear, "router": of.linear, "attention": of.attention, "norm": of.norm}.get(
+        kind
+    )
     if reader is not None:
         return reader(module)
     return of.embedding(module) if kind in ("embedding", "lm_head") else {}

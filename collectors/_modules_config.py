@@ -36,8 +36,14 @@ def config(vllm_config: Any) -> Config:
 
 def section(found: Any) -> dict[str, Any]:
     """One configuration object as a dict."""
-    names = [f.name for f in fields(found)] if is_dataclass(found) else [n for n in vars(found) if not n.startswith("_")]
-    told = {name: "(set)" if secret(name) and get(found, name) else get(found, name) for name in names if name not in LEFT_OUT}
+    names = (
+        [f.name for f in fields(found)] if is_dataclass(found) else [n for n in vars(found) if not n.startswith("_")]
+    )
+    told = {
+        name: "(set)" if secret(name) and get(found, name) else get(found, name)
+        for name in names
+        if name not in LEFT_OUT
+    }
     return {"class": type(found).__name__} | {name: plain(value) for name, value in told.items()}
 
 

@@ -23,7 +23,14 @@ def linear(layer: Any) -> Found:
     facts = {"global": [number(layer, "output_size", "out_features"), number(layer, "input_size", "in_features")]}
     facts |= _parts(layer) | plain(layer, {"reduce_results": "reduce_results", "gather_output": "gathers"})
     facts |= plain(layer, {"tp_rank": "tp_rank", "tp_size": "tp_size"}) | _stored(layer, (n, k))
-    return {"N": n, "K": k, "dtype": weight_dtype(layer), "quant": quant(layer), "kernel": kernel(layer), "facts": facts}
+    return {
+        "N": n,
+        "K": k,
+        "dtype": weight_dtype(layer),
+        "quant": quant(layer),
+        "kernel": kernel(layer),
+        "facts": facts,
+    }
 
 
 def linear_size(layer: Any) -> tuple[int, int]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from m3probe.collectors._modules_look import cls, dtype, get, number, plain, shape, word
 from m3probe.collectors._modules_linear import Found
+from m3probe.collectors._modules_look import cls, dtype, get, number, plain, shape, word
 
 W13 = ("w13_weight", "w13_weight_packed", "w13_qweight")
 W2 = ("w2_weight", "w2_weight_packed", "w2_qweight")
@@ -29,7 +29,12 @@ def moe(runner: Any) -> Found:
     gated = get(config, "is_act_and_mul") is not False
     w13 = get(held, *W13)
     facts = _counts(held, config) | _routing(held) | _kernel_facts(held)
-    facts |= {"w2": [hidden, inner], "gated": gated, "w13_stored": list(shape(w13)), "w2_stored": list(shape(get(held, *W2)))}
+    facts |= {
+        "w2": [hidden, inner],
+        "gated": gated,
+        "w13_stored": list(shape(w13)),
+        "w2_stored": list(shape(get(held, *W2))),
+    }
     facts |= _padding(config, hidden, inner)
     return {
         "N": inner * (2 if gated else 1) if inner > 0 else -1,
@@ -87,8 +92,9 @@ def _kernel_facts(held: Any) -> Found:
     method = get(held, "quant_method")
     prepare = get(get(method, "moe_kernel"), "prepare_finalize")
     found = {"prepare_finalize": cls(prepare)} if prepare is not None else {}
-    backends = (name for name in vars(method) if name.endswith("_backend")) if hasattr(method, "__dict__") else ()
-    return found | {"backend": word(get(method, name)) for name in backends if get(method, name) is not None}
+    names = [name for name in vars(method) if name.endswith("_backend")] if hasattr(method, "__dict__") else []
+    backend = get(method, *names)
+    return found | ({"backend": word(backend)} if backend is not None else {})
 
 
 def _padding(config: Any, hidden: int, inner: int) -> Found:

@@ -17,7 +17,7 @@ FP8 = re.compile(r"float8_e[45]m[32]")
 PLAIN_KERNELS = re.compile(r"Torch|Triton|Emulation|RocmDotScaled|Cutlass")
 """Linear kernels that leave a quantised weight as [N, K] (or its transpose) with scales in order; others shuffle."""
 E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
-MX_BLOCK, E8M0_BIAS = 32, 127
+MX_BLOCK, E8M0_BIAS, E8M0_NAN = 32, 127, 0xFF
 
 
 class Unknown(Exception):
@@ -77,7 +77,9 @@ def spread(scale: Any, size: tuple[int, int]) -> Any:
     if values.ndim != 2:
         raise Unknown(f"scales of {shape(scale)} for N, K = {n}, {k}")
     rows, columns = (-(-whole // parts) for whole, parts in zip(size, shape(values), strict=True))
-    fits = all(-(-whole // block) == parts for whole, block, parts in zip(size, (rows, columns), shape(values), strict=True))
+    fits = all(
+        -(-whole // block) == parts for whole, block, parts in zip(size, (rows, columns), shape(values), strict=True)
+    )
     if not fits or columns % MX_BLOCK:
         raise Unknown(f"scales of {shape(scale)} for N, K = {n}, {k}")
     wide = torch.repeat_interleave(torch.repeat_interleave(values, rows, 0), columns, 1)
@@ -102,7 +104,7 @@ def _exponents(scale: Any) -> Any:
     torch = _torch()
     codes = scale.view(torch.uint8).float()
     values = torch.exp2(codes - E8M0_BIAS)
-    return torch.where(codes == 255, torch.full_like(values, float("nan")), values)  # noqa: PLR2004 - the format's NaN
+    return torch.where(codes == E8M0_NAN, torch.full_like(values, float("nan")), values)
 
 
 def _upright(weight: Any, size: tuple[int, int]) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from m3probe.collectors._routing_layers import PAD, WRONG, Layer, bins
+from m3probe.collectors._routing_layers import PAD, Layer, bins
 
 SLOTS = 4
 """Copies that may wait for the writer's thread at once; with none free a sample is left out."""
@@ -17,15 +17,18 @@ MOST_ROWS = 256
 """Rows of a call whose overlap is worked out: rows x top-k x top-k comparisons."""
 
 
-def add(ids: Any, layer: Layer, table: Any) -> None:
-    """Count ids into the layer's row of ``table`` (int64, [layers, bins])."""
-    import torch
+def add(ids: Any, layer: Layer, table: Any, one: Any) -> None:
+    """Count ids into the layer's row: four kernels.
 
-    known = layer.experts + layer.shared
-    flat = ids.reshape(-1).long()
-    last = table.shape[1] - 2
-    flat = torch.where(flat < 0, last + PAD, torch.where(flat >= known, last + WRONG, flat))
-    table[layer.row].scatter_add_(0, flat, torch.ones_like(flat, dtype=table.dtype))
+    Args:
+        ids: any shape, integers.
+        layer: of them.
+        table: int64, [layers, bins].
+        one: int64, [1]; a one of the table's device, seen as often as there are ids.
+    """
+    # the sum is a tensor of its own, whatever the dtype: vLLM's ids are only read
+    bin_of = (ids.reshape(-1) + (PAD + 1)).clamp_(PAD, layer.experts + layer.shared + 1).long()
+    table[layer.row].scatter_add_(0, bin_of, one.expand(bin_of.shape[0]))
 
 
 def shared_share(before: Any, after: Any) -> Any:
@@ -67,6 +70,7 @@ class Tables:
         pinned = getattr(device, "type", "cpu") == "cuda"
         rows, width = len(layers), bins(layers)
         self.counts = torch.zeros((rows, width), dtype=torch.int64, device=device)
+        self.one = torch.ones((1,), dtype=torch.int64, device=device)
         self.shares = torch.full((rows,), -1.0, dtype=torch.float32, device=device)
         self.free = [
             Copy(

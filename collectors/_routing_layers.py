@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-PAD, WRONG = 0, 1
-"""Bins behind the experts': ids below zero (rows of padding), ids that no expert has."""
+PAD = 0
+"""The first bin: ids below zero, which rows of padding have. Expert 0 is bin 1; the bin behind the last expert's is for ids
+that no expert has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,5 +58,5 @@ def sparse_layers_of(model: Any, first: int) -> dict[int, Layer]:
 
 
 def bins(layers: dict[int, Layer]) -> int:
-    """Experts of the widest layer, and the two bins behind them."""
+    """Experts of the widest layer, and the two bins beside them."""
     return max((layer.experts + layer.shared for layer in layers.values()), default=0) + 2

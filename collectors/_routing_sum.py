@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from m3probe.collectors._routing_count import Copy
-from m3probe.collectors._routing_layers import Layer
+from m3probe.collectors._routing_layers import PAD, Layer
 from m3probe.schema.gates import GateFacts, RoutedRows
 from m3probe.schema.records import Gate, Routing
 
@@ -57,7 +57,8 @@ class Sums:
 
     def _add(self, layer: Layer, counts: list[int], share: float, copy: Copy) -> None:
         rows, slots, block = copy.told[layer.row]
-        known, (pad, wrong) = counts[: layer.experts + layer.shared], counts[-2:]
+        last = layer.experts + layer.shared
+        pad, known, wrong = counts[PAD], counts[1 : last + 1], counts[last + 1]
         real = (sum(known) + wrong) // slots if self._derived else rows - pad // slots
         if not real and not sum(counts):
             return

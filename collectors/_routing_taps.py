@@ -61,7 +61,7 @@ class Taps:
         if layer is None or (not self.captured and capturing()):
             return
         ids = given(args, kwargs, 3, "topk_ids")
-        add(ids, layer, self.tables.counts)
+        add(ids, layer, self.tables.counts, self.tables.one)
         rows = 0 if self.captured else self._told.get(layer.row, (0, 0, 0))[0]
         self._told[layer.row] = (rows + int(ids.shape[0]), int(ids.shape[-1]), -1)
         self._current = layer.row

@@ -91,7 +91,9 @@ def _where(module: Any, kind: str) -> tuple[str, Any]:
     method = get(module, "quant_method")
     if kind in ("linear", "router", "lm_head") and method is not None:
         return LINEAR, method
-    raise Unknown(f"a module of kind {kind} ({type(module).__name__}) is not a function of its input and parameters alone")
+    raise Unknown(
+        f"a module of kind {kind} ({type(module).__name__}) is not a function of its input and parameters alone"
+    )
 
 
 _NAMES: dict[str, tuple[str, ...]] = {

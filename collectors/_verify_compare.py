@@ -64,7 +64,9 @@ def verified(name: str, module: Any, kind: str, caught: Caught) -> Verified:
     except Unknown as why:
         return Verified(module=name, state=CANNOT, text=f"{CANNOT}: {why}")
     if not outputs:
-        return Verified(module=name, state=CANNOT, text=f"{CANNOT}: its output is no tensor (deferred, or summed elsewhere)")
+        return Verified(
+            module=name, state=CANNOT, text=f"{CANNOT}: its output is no tensor (deferred, or summed elsewhere)"
+        )
     return _compared(name, outputs, expected)
 
 
@@ -132,14 +134,15 @@ def _size(module: Any, kind: str) -> tuple[int, int]:
 def _compared(name: str, outputs: list[Any], expected: Reference) -> Verified:
     lowest, error, rows = math.inf, 0.0, -1
     for found, wanted in zip(outputs, expected.outputs, strict=False):
-        wanted = wanted[:, : found.shape[-1]]
-        if shape(found) != shape(wanted):
-            return Verified(module=name, state=CANNOT, text=f"{CANNOT}: output {shape(found)}, expected {shape(wanted)}")
-        if expected.rows is not None:
-            found, wanted = found[expected.rows], wanted[expected.rows]
-        rows = found.shape[0] if rows < 0 else rows
-        lowest = min(lowest, _cosine(found, wanted))
-        error = max(error, float((found - wanted).abs().max()) if rows else 0.0)
+        whole = wanted[:, : found.shape[-1]]
+        if shape(found) != shape(whole):
+            return Verified(
+                module=name, state=CANNOT, text=f"{CANNOT}: output {shape(found)}, expected {shape(wanted)}"
+            )
+        got, want = (found, whole) if expected.rows is None else (found[expected.rows], whole[expected.rows])
+        rows = got.shape[0] if rows < 0 else rows
+        lowest = min(lowest, _cosine(got, want))
+        error = max(error, float((got - want).abs().max()) if rows else 0.0)
     if not rows or lowest is math.inf:
         raise Empty
     state = HOLDS if lowest >= LEAST and math.isfinite(error) else BROKEN

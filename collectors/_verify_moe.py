@@ -98,7 +98,11 @@ def placement(held: Any) -> tuple[dict[int, int], str]:
         Unknown: experts move while it serves (EPLB).
     """
     parallel = get(get(held, "moe_config"), "moe_parallel_config")
-    experts, size, rank = number(held, "global_num_experts"), max(number(parallel, "ep_size"), 1), number(parallel, "ep_rank")
+    experts, size, rank = (
+        number(held, "global_num_experts"),
+        max(number(parallel, "ep_size"), 1),
+        number(parallel, "ep_rank"),
+    )
     if get(parallel, "enable_eplb") is True:
         raise Unknown("experts move between ranks while it serves (EPLB)")
     strategy = get(get(held, "expert_map_manager"), "placement_strategy") or "linear"
@@ -178,6 +182,9 @@ def _map_text(held: Any, mine: list[int], ranks: int) -> str:
         return ""
     values = tensor.tolist()
     mask = set(values) <= {0, 1} and len(values) > len(mine)
-    wanted = [int(e in mine) if mask else mine.index(e) if e in mine else -1 for e in range(number(held, "global_num_experts"))]
+    wanted = [
+        int(e in mine) if mask else mine.index(e) if e in mine else -1
+        for e in range(number(held, "global_num_experts"))
+    ]
     wrong = [str(e) for e, (has, want) in enumerate(zip(values, wanted, strict=False)) if has != want]
     return f"the expert map differs from this rank's placement at experts {', '.join(wrong[:8])}" if wrong else ""

@@ -42,7 +42,9 @@ def routing_of(router: Any, experts: Any) -> Routing:
     """
     if cls(router) not in ROUTERS:
         raise Unknown(f"rows are routed by {cls(router) or 'the kernel itself'}")
-    odd = [name for name in ("custom_routing_function", "_hash_indices_table", "bias_vl") if get(router, name) is not None]
+    odd = [
+        name for name in ("custom_routing_function", "_hash_indices_table", "bias_vl") if get(router, name) is not None
+    ]
     scoring = get(router, "scoring_func") or get(experts, "scoring_func")
     if odd or scoring not in ("softmax", "sigmoid"):
         raise Unknown(f"rows are routed by {', '.join(odd) or scoring}")
@@ -101,5 +103,5 @@ def _in_groups(choice: Any, how: Routing) -> Any:
     torch: Any = sys.modules["torch"]
     parts = choice.view(len(choice), how.groups, -1)
     rank = parts.max(-1).values if how.bias is None else parts.topk(min(2, parts.shape[-1]), -1).values.sum(-1)
-    chosen = torch.zeros_like(rank, dtype=torch.bool).scatter_(1, rank.topk(how.group_top_k, -1).indices, True)
+    chosen = torch.zeros_like(rank, dtype=torch.bool).scatter_(1, rank.topk(how.group_top_k, -1).indices, value=True)
     return chosen.unsqueeze(-1).expand_as(parts).reshape(choice.shape)

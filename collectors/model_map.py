@@ -34,7 +34,9 @@ class ModelMap(Part):
         for record in found:
             self.probe.ledger(record)
         if not found:
-            self.probe.note("no_caches", "this worker has no KV caches, or keeps them where they were not found", lossy=True)
+            self.probe.note(
+                "no_caches", "this worker has no KV caches, or keeps them where they were not found", lossy=True
+            )
 
 
 COLLECTOR = Collector(

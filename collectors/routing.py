@@ -4,6 +4,8 @@ A sample is one step in ``M3PROBE_ROUTING_EVERY`` (100). Nothing waits for the d
 kernels, the table is copied behind them, and read when the copy is over. Rows that replayed graphs route are seen only if
 the additions were captured with them: with ``M3PROBE=1`` and ``M3PROBE_ROUTING=1`` at start-up. Those counts include rows
 of padding, and the captured kernels stay until the server ends.
+
+Measured on an H200 (57 layers, 64 rows, top-5): a sampled step costs 3.6 ms of launches, a captured one 0.37 ms of kernels.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ class Routes(Part):
 
     def loaded(self) -> None:
         """Before graphs are captured: put the additions into them, where that was asked for."""
-        if self.probe.late or self.probe.level is not Level.ARMED or os.environ.get(ASKED) != "1":
+        asked = os.environ.get(ASKED) == "1" and self.probe.level is Level.ARMED and not self.probe.late
+        if not asked or self._graphs() == "NONE":
             return
         taps = self._made(captured=True)
         if taps is not None:
@@ -133,10 +136,13 @@ class Routes(Part):
     def _hook(self, seam: str, **calls: Any) -> None:
         self.probe.hook(seam, around(self.probe.patches, seam, traced=True, **calls))
 
+    def _graphs(self) -> str:
+        """The graph mode in force."""
+        config = getattr(getattr(self.probe.host(Role.WORKER), "vllm_config", None), "compilation_config", None)
+        return str(getattr(getattr(config, "cudagraph_mode", None), "name", "NONE"))
+
     def _tell_unseen(self, taps: Taps) -> None:
-        worker = self.probe.host(Role.WORKER)
-        config = getattr(getattr(worker, "vllm_config", None), "compilation_config", None)
-        mode = str(getattr(getattr(config, "cudagraph_mode", None), "name", "NONE"))
+        worker, mode = self.probe.host(Role.WORKER), self._graphs()
         if taps.captured:
             self.probe.note("routing_captured", "rows per expert include the rows of padding of each replay")
         elif mode != "NONE":

@@ -6,12 +6,13 @@ in a thread of its own. A replayed graph calls no module: without an eager step 
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 from m3probe.collectors._modules import kind_of
-from m3probe.collectors._modules_look import get, is_a, models
+from m3probe.collectors._modules_look import get, is_a, models, number
 from m3probe.collectors._part import Collector, Part
 from m3probe.collectors._patch import in_words
 from m3probe.collectors._quant import Unknown
@@ -19,7 +20,8 @@ from m3probe.collectors._seams.verify import SEAMS
 from m3probe.collectors._verify_catch import Catch
 from m3probe.collectors._verify_compare import CANNOT, Empty, check, verified
 from m3probe.schema import control
-from m3probe.schema.records import Verified
+from m3probe.schema.gates import Cosine, GateFacts
+from m3probe.schema.records import Gate, Verified
 from m3probe.schema.roles import Role
 
 if TYPE_CHECKING:
@@ -90,11 +92,19 @@ class Verify(Part):
         name, module, kind = self._name, self._module, self._kind
         try:
             if module is not None and catch.caught is not None:
-                self.probe.put(verified(name, module, kind, catch.caught))
+                self._tell(verified(name, module, kind, catch.caught))
         except Empty:
             self._again()
         except Exception as error:  # noqa: BLE001 - memory, a layout of another release: told, never raised
             self.probe.put(Verified(module=name, state=CANNOT, text=f"{CANNOT}: {in_words(error)}"))
+
+    def _tell(self, found: Verified) -> None:
+        """The verdict, and its cosine as a fact for the gate that asks for one."""
+        self.probe.put(found)
+        if found.cosine is not None and math.isfinite(found.cosine):
+            rank = number(self.probe.host(Role.WORKER), "rank")
+            cosine = Cosine(name=f"{found.module}, rank {rank}", value=found.cosine)
+            self.probe.put(Gate(facts=GateFacts(cosines=(cosine,)), seam="verify"))
 
     def _again(self) -> None:
         with self._lock:
@@ -128,7 +138,12 @@ class Verify(Part):
     def _near(self, name: str) -> str:
         from difflib import get_close_matches
 
-        names = [n for model, _draft in models(self.probe.host(Role.WORKER)) for n, m in model.named_modules() if _has_kind(m)]
+        names = [
+            n
+            for model, _draft in models(self.probe.host(Role.WORKER))
+            for n, m in model.named_modules()
+            if _has_kind(m)
+        ]
         near = get_close_matches(name, names, n=1, cutoff=0.5)
         return f" (did you mean {near[0]!r}?)" if near else ""
 

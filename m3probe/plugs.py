@@ -3,7 +3,8 @@
 A plug is one file on a shelf; its file name is the plug's name and it holds one upper-case constant
 of these types: ``READER`` in ``m3probe/readers/``, ``ANALYZER`` in ``analyzers/``, ``FAST_PATH`` in
 ``m3probe/fastpaths/``. Outsiders publish the same constants as entry points of the groups
-``m3probe.readers``, ``m3probe.analyzers`` and ``m3probe.fastpaths``.
+``m3probe.readers``, ``m3probe.analyzers`` and ``m3probe.fastpaths``. ``COLLECTOR`` in ``collectors/`` is of
+``m3probe.collectors._part``: a guest meets none of the types below.
 """
 
 from __future__ import annotations

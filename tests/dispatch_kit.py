@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from enum import Enum
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -75,7 +75,7 @@ class Quick:
     """``QuickAllReduce`` at TP4 and INT4, with the two lines of its table that the tests need."""
 
     _SUPPORTED_DTYPES = ("torch.float16", "torch.bfloat16")
-    _QR_MIN_SIZE = {
+    _QR_MIN_SIZE: ClassVar[dict[tuple[str, int], list[int]]] = {
         ("torch.float16", 4): [1 * MIB, 16 * MIB, 4 * MIB, 2 * MIB, 2 * MIB],
         ("torch.bfloat16", 4): [8 * MIB, 64 * MIB, 64 * MIB, 16 * MIB, 16 * MIB],
     }

@@ -179,3 +179,14 @@ def test_a_folder_that_holds_something_is_not_written_into(proc: Path, tmp_path:
     (tmp_path / "out" / "old.m3p").touch()
     with serving(FakeVllm()) as url, pytest.raises(UsageError, match="not empty"):
         attach(look(url, proc, seconds=1.0, out=tmp_path / "out"), Heard())
+
+
+def test_between_the_ends_only_gauges_and_counters_that_moved_are_written() -> None:
+    text = (
+        'vllm:n_total 5\nvllm:m_total {}\nvllm:g 1\nvllm:h_bucket{{le="1"}} 2\nvllm:h_sum 3\nvllm:c_info 1\ngo_gc 1\n'
+    )
+    first, second = parse(text.format(1), 1), parse(text.format(2), 2)
+    everything = {name: value for sample in first.samples() for name, value in sample.values.items()}
+    assert everything == {"vllm:n_total": 5, "vllm:m_total": 1, "vllm:g": 1, "vllm:h_bucket": 2, "vllm:h_sum": 3}
+    (moved,) = second.samples(first)
+    assert (moved.values, moved.mono_ns) == ({"vllm:m_total": 2, "vllm:g": 1}, 2)

@@ -12,6 +12,9 @@ import pytest
 from test_imports import refusals
 from tree import modules
 
+from m3probe.collectors._part import Collector, Part
+from m3probe.collectors._seams import SEAMS
+from m3probe.collectors._shelf import all_collectors
 from m3probe.fastpaths import fast_paths
 from m3probe.gates import gates
 from m3probe.pipeline import ANALYZERS
@@ -23,11 +26,13 @@ from m3probe.sources import READERS
 
 FAST_PATHS = Shelf("m3probe.fastpaths", "FAST_PATH", FastPath)
 GATES = Shelf("m3probe.gates", "GATE", Gate)
+COLLECTORS = Shelf("m3probe.collectors", "COLLECTOR", Collector)
 SHELVES: dict[str, Shelf[Any]] = {
     "readers": READERS,
     "analyzers": ANALYZERS,
     "fastpaths": FAST_PATHS,
     "gates": GATES,
+    "collectors": COLLECTORS,
 }
 PLUGS = [(shelf, name) for shelf in SHELVES for name in SHELVES[shelf].names() if SHELVES[shelf].load(name) is not None]
 SHELF_MODULES = sorted(m for m in modules() if m.split(".")[1:2] and m.split(".")[1] in SHELVES)
@@ -62,6 +67,10 @@ def test_a_plug_of_the_right_type_can_be_called_as_its_type_says(shelf: str, nam
         assert isinstance(plug.order, int)
     elif isinstance(plug, Gate):
         assert callable(plug.check)
+    elif isinstance(plug, Collector):
+        assert issubclass(plug.make, Part)
+        assert plug.roles
+        assert set(plug.seams) <= set(SEAMS)
     else:
         assert isinstance(plug, FastPath)
         assert plug.variants
@@ -70,6 +79,12 @@ def test_a_plug_of_the_right_type_can_be_called_as_its_type_says(shelf: str, nam
 def test_analyzers_have_an_order_of_their_own() -> None:
     orders = [plug.order for _, plug in ANALYZERS.plugs()]
     assert len(orders) == len(set(orders))
+
+
+def test_collectors_have_an_order_of_their_own_or_share_one_by_name() -> None:
+    assert list(all_collectors()) == [
+        name for name, _ in sorted(COLLECTORS.plugs(), key=lambda item: (item[1].order, item[0]))
+    ]
 
 
 @pytest.mark.parametrize("module", SHELF_MODULES)

@@ -15,7 +15,11 @@ SEAMS = {
         LINEAR, "MinimaxM3QKVParallelLinearWithIndexer.weight_loader", "the same with index heads", _NEEDS, early=True
     ),
     "load_qkv_index_v2": Seam(
-        LINEAR, "MinimaxM3QKVParallelLinearWithIndexer.weight_loader_v2", "the same with index heads", _NEEDS, early=True
+        LINEAR,
+        "MinimaxM3QKVParallelLinearWithIndexer.weight_loader_v2",
+        "the same with index heads",
+        _NEEDS,
+        early=True,
     ),
     "load_experts": Seam(
         EXPERTS,

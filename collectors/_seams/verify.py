@@ -10,7 +10,10 @@ SEAMS = {
         ("layer", "x"),
     ),
     "verify_gate": Seam(
-        "vllm.model_executor.layers.fused_moe.router.gate_linear", "GateLinear.forward", "input and logits of one router", ("x",)
+        "vllm.model_executor.layers.fused_moe.router.gate_linear",
+        "GateLinear.forward",
+        "input and logits of one router",
+        ("x",),
     ),
     "verify_moe": Seam(
         "vllm.model_executor.layers.fused_moe.runner.moe_runner",

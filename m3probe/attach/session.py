@@ -146,13 +146,15 @@ class Session:
             self.crew.poll()
             for guest in self.crew.with_state("recorded"):
                 guest.rates = [*guest.rates[-20:], (time.monotonic(), guest.status.step if guest.status else -1)]
-        self._scrape(buckets=self.scrapes == 0)
+        self._scrape(whole=self.scrapes == 0)
 
-    def _scrape(self, *, buckets: bool) -> None:
+    def _scrape(self, *, whole: bool) -> None:
+        """``whole``: all values, buckets too: at both ends of a recording."""
+        before = self.series.last if self.series else None
         got = self.series.next() if self.series else None
         if got is None:
             return
-        self.host.put(*got.samples(buckets=buckets))
+        self.host.put(*got.samples(None if whole else before))
         self.scrapes += 1
         self._vllm_steps = got.steps
         if self._first_steps < 0 or got.steps < self._first_steps:
@@ -202,7 +204,7 @@ class Session:
 
     def _scrape_last(self) -> None:
         if self.series and self.scrapes and self.series.in_a_row == 0:
-            self._scrape(buckets=True)
+            self._scrape(whole=True)
 
     def _hosts(self) -> Iterator[records.Host]:
         """Limits and use of the processes that have no guest to tell them."""

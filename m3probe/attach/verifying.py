@@ -66,7 +66,8 @@ def _in_folder(crew: Crew, asked: AskedVerify, folder: Path, told: Told) -> Veri
                 why = guest.text if guest.state != "recorded" else _refusal(crew, guest, asked.module)
                 if why:
                     found[guest.pid] = _cannot(guest, why)
-            told.say(f"waiting up to {asked.wait_s:.0f} s for a step without replay: send a request meanwhile")
+            if any(guest.pid not in found for guest in waited):
+                told.say(f"waiting up to {asked.wait_s:.0f} s for a step without replay: send a request meanwhile")
             _wait(crew, waited, found, Tail(folder), asked)
         finally:
             with uninterrupted():

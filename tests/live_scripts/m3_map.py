@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 os.environ |= {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_PLUGINS": "", "VLLM_LOGGING_LEVEL": "ERROR"}
 
-import msgspec  # noqa: E402 - the variables come first
+import msgspec
 import stand_in_torchvision  # noqa: F401
 import torch
 from vllm.config import set_current_vllm_config
@@ -34,7 +34,12 @@ VISION = {
 
 
 def engine_config(folder: Path):
-    config = {"architectures": [ARCHITECTURE], "model_type": "minimax_m3_vl", "text_config": TEXT, "vision_config": VISION}
+    config = {
+        "architectures": [ARCHITECTURE],
+        "model_type": "minimax_m3_vl",
+        "text_config": TEXT,
+        "vision_config": VISION,
+    }
     (folder / "config.json").write_text(json.dumps(config))
     asked = EngineArgs(
         model=str(folder),
@@ -49,7 +54,9 @@ def engine_config(folder: Path):
 
 
 def stand_ins() -> None:
-    fake = SimpleNamespace(gcnArchName="gfx950", multi_processor_count=256, total_memory=288 << 30, name="", warp_size=64)
+    fake = SimpleNamespace(
+        gcnArchName="gfx950", multi_processor_count=256, total_memory=288 << 30, name="", warp_size=64
+    )
     torch.cuda.get_device_properties = lambda *_args, **_kwargs: fake
     registry._run_in_subprocess = lambda inspect: inspect()  # a child would lack the stand-in
     for experts in (cpu_moe.CPUUnquantizedExperts, cpu_moe.X86CPUUnquantizedExperts):
@@ -63,6 +70,7 @@ def mapped(vllm_config, tp: int):
     vllm_config.compilation_config.static_forward_context.clear()
     vllm_config.compilation_config.static_all_moe_layers.clear()
     build = importlib.import_module("vllm.models.minimax_m3.amd.model").MiniMaxM3SparseForCausalLM
+    torch.set_default_dtype(torch.bfloat16)  # as vLLM's loader does
     with torch.device("meta"):
         model = build(vllm_config=vllm_config)
     return list(Walk().modules(model, draft=False))
@@ -74,4 +82,4 @@ with set_current_vllm_config(made):
     init_distributed_environment(1, 0, f"file://{sys.argv[1]}/store", 0, "gloo")
     initialize_model_parallel(1, 1)
     found = {tp: mapped(made, int(tp)) for tp in sys.argv[2:]}
-print("OUTCOME " + msgspec.json.encode(found).decode())
+sys.stdout.write("OUTCOME " + msgspec.json.encode(found).decode() + "\n")

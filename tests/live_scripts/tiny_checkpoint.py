@@ -50,7 +50,11 @@ def _dims(config: dict) -> dict[str, tuple[int, ...]]:
         at = f"model.layers.{layer}"
         found |= {f"{at}.{name}.weight": (hidden,) for name in ("input_layernorm", "post_attention_layernorm")}
         found |= _attention(f"{at}.self_attn", config)
-        found |= _experts(f"{at}.mlp", config) if "num_experts" in config else _mlp(f"{at}.mlp", config["intermediate_size"], hidden)
+        found |= (
+            _experts(f"{at}.mlp", config)
+            if "num_experts" in config
+            else _mlp(f"{at}.mlp", config["intermediate_size"], hidden)
+        )
     return found | {"model.norm.weight": (hidden,)}
 
 

@@ -61,7 +61,13 @@ class Verdicts:
             logprobs = self.serve()
             time.sleep(0.3)
         said = self.told[0] if self.told else records.Verified(module=module, state=getattr(answer, "text", "?"))
-        values = {"state": said.state, "cosine": said.cosine, "max_error": said.max_error, "rows": said.rows, "text": said.text}
+        values = {
+            "state": said.state,
+            "cosine": said.cosine,
+            "max_error": said.max_error,
+            "rows": said.rows,
+            "text": said.text,
+        }
         self.found[case] = values | {"logprobs": logprobs}
 
     def serve(self):
@@ -125,4 +131,4 @@ made = LLM(
 probe = _plugin.probe()
 outcome = verdicts(made, probe) if "--verify" in options else {"failed": dict(probe.patches.failed)}
 probe.leave()
-print("OUTCOME " + json.dumps(outcome))
+sys.stdout.write("OUTCOME " + json.dumps(outcome) + "\n")
