@@ -16,6 +16,7 @@ import numpy as np
 from m3probe.analyzers import _figures as figures
 from m3probe.analyzers._replays import contents, unequal_replays
 from m3probe.analyzers._uneven import uneven_files
+from m3probe.analyzers._ledger import of_role
 from m3probe.model.recording import Recording
 from m3probe.model.tables import NONE, Array
 
@@ -89,7 +90,10 @@ def _guests(rec: Recording) -> Iterator[Check]:
             f"rank {', '.join(map(str, missing[:8]))} missing: {len(missing):,} of {world:,} workers wrote no recording"
         )
         yield Check("missing_rank", text, "degraded", hides_kernels=True, count=len(missing))
-    if not len(rec.tables["step_counts"]):
+    if not len(of_role(rec, "processes", "worker")):
+        text = "no guest was in a worker: steps, shapes, bytes and paths are not known"
+        yield Check("no_worker", text, "unusable", hides_kernels=True)
+    elif not len(rec.tables["step_counts"]):
         yield Check("no_steps", "no step was counted: nothing ran while it recorded", "unusable", hides_kernels=True)
 
 

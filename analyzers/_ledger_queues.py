@@ -8,6 +8,8 @@ from m3probe.analyzers._ledger import texts
 from m3probe.model.recording import Recording
 from m3probe.model.tables import Array
 
+Series = dict[str, tuple[Array, Array]]
+METRICS = "metrics"
 LEAST_FOR_TREND = 5
 """Samples below which a slope says nothing."""
 
@@ -21,7 +23,7 @@ def live_queues(rec: Recording) -> dict[str, str]:
         "decode": _length(series, "num_requests_running", "running"),
         "kv_transfer": _length(series, "num_requests_waiting_by_reason:deferred", "deferred"),
         "kv_capacity": _usage(series),
-        "prefix_cache": _prefix(rec),
+        "prefix_cache": _prefix(rec) or _scraped_prefix(series),
         "os_limits": _limits(rec),
     }
     queued = _requests(rec, "queued_ns", "queued")
@@ -30,21 +32,28 @@ def live_queues(rec: Recording) -> dict[str, str]:
     return {name: text for name, text in found.items() if text}
 
 
-def _series(rec: Recording) -> dict[str, tuple[Array, Array]]:
-    """Sampled name -> (seconds, values) in order of time, labels left out where one engine has them all."""
+def _series(rec: Recording) -> Series:
+    """Sampled name -> (seconds, values) in order of time: the engine's own where it has them, else those of /metrics.
+
+    Of several engines the one with the largest value speaks: a queue that grows in one of them is what is looked for.
+    """
     table = rec.tables["samples"]
-    names = [name.partition("{")[0] for name in texts(rec, table, "name")]
-    found: dict[str, list[int]] = {}
-    for row, name in enumerate(names):
-        found.setdefault(name, []).append(row)
-    made = {}
-    for name, rows in found.items():
+    found: dict[tuple[str, bool, str], list[int]] = {}
+    for row, (name, source) in enumerate(zip(texts(rec, table, "name"), texts(rec, table, "source"), strict=True)):
+        base, _, labels = name.partition("{")
+        found.setdefault((base.removeprefix("vllm:"), source == METRICS, labels), []).append(row)
+    made: Series = {}
+    told: dict[str, tuple[bool, float]] = {}
+    for (base, scraped, _labels), rows in found.items():
         order = np.array(rows)[np.argsort(table["mono_ns"][rows], kind="stable")]
-        made[name] = (table["mono_ns"][order] / 1e9, table["value"][order])
+        values = table["value"][order]
+        rank = (not scraped, float(values.max()))
+        if base not in told or rank > told[base]:
+            told[base], made[base] = rank, (table["mono_ns"][order] / 1e9, values)
     return made
 
 
-def _length(series: dict[str, tuple[Array, Array]], name: str, word: str) -> str:
+def _length(series: Series, name: str, word: str) -> str:
     if name not in series:
         return ""
     times, values = series[name]
@@ -56,14 +65,17 @@ def _length(series: dict[str, tuple[Array, Array]], name: str, word: str) -> str
     return text
 
 
-def _usage(series: dict[str, tuple[Array, Array]]) -> str:
+def _usage(series: Series) -> str:
     name = "kv_cache_usage_perc"
     if name not in series:
         return ""
     values = series.get(f"{name}:max", series[name])[1]
     text = f"at most {values.max():.1%} of the cache in use"
     if "num_preemptions" in series:
-        text += f", {series['num_preemptions'][1].sum():,.0f} preemption(s)"
+        text += f", {series['num_preemptions'][1].sum():,.0f} preemption(s)"  # since the sample before
+    elif "num_preemptions_total" in series:
+        counter = series["num_preemptions_total"][1]
+        text += f", {counter[-1] - counter[0]:,.0f} preemption(s)"
     return text
 
 
@@ -95,6 +107,17 @@ def _prefix(rec: Recording) -> str:
     }
     gap = ", ".join(f"{word.replace('_', ' ')} {tokens:,}" for word, tokens in lost.items() if tokens)
     return f"{text} (lost to {gap} tokens)" if gap else text
+
+
+def _scraped_prefix(series: Series) -> str:
+    """Hits over queries while it recorded, from counters of /metrics; what was lost to which cause they do not tell."""
+    names = ("prefix_cache_hits_total", "prefix_cache_queries_total")
+    if any(name not in series for name in names):
+        return ""
+    hits, queries = (series[name][1][-1] - series[name][1][0] for name in names)
+    return (
+        f"hit {hits / queries:.1%} of {queries:,.0f} prompt tokens" if queries > 0 else "no prompt token was looked up"
+    )
 
 
 def _limits(rec: Recording) -> str:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from m3probe.collectors._dispatch_read import capturing
-from m3probe.collectors._dispatch_table import Branch
+from m3probe.collectors._dispatch_read import Facts, Said, capturing
+from m3probe.collectors._dispatch_table import BRANCHES, Branch
 from m3probe.collectors._now import NOW
 from m3probe.schema.records import Dispatch
 from m3probe.schema.roles import Stage
@@ -23,20 +23,9 @@ MOST_GROUPS = 400
 """Kinds of calls told in one second; what AITER's tables are asked for has a kind for each key."""
 
 
-class Call(NamedTuple):
-    """What a hook leaves."""
-
-    seam: str
-    said: tuple[tuple[str, str], ...]
-    eligible: bool | None
-    reason: str
-    size: int
-    unit: str
-    layer: str
-    phase: str
-    descriptor: int
-    stage: Stage
-    facts: tuple[tuple[str, Any], ...]
+Call = tuple[str, Said, bool | None, str, int, str, str, int, Stage, Facts]
+"""What a hook leaves, a plain tuple as it is made in each call: seam, what it says, the predicate's word, its reason, size,
+layer, phase, descriptor, stage, facts."""
 
 
 class Kind(NamedTuple):
@@ -50,7 +39,7 @@ class Kind(NamedTuple):
     phase: str
     descriptor: int
     stage: Stage
-    facts: tuple[tuple[str, Any], ...]
+    facts: Facts
 
 
 @dataclass(slots=True)
@@ -70,7 +59,7 @@ class Calls:
         self._queue: deque[Call] = deque()
         self._inside: dict[str, str] = {}
         self._layer = ""
-        self._reasons: dict[tuple[Any, ...], str] = {}
+        self._reasons: dict[tuple[Any, ...], tuple[str, Any]] = {}
 
     def hooks(self, seam: str, branch: Branch) -> tuple[Callable[..., Any] | None, Callable[..., None]]:
         """``before`` and ``after`` for one row of the table."""
@@ -132,16 +121,13 @@ class Calls:
         return after
 
     def _sees(self, seam: str, branch: Branch) -> Callable[..., None]:
-        says, size_of, eligible, facts = branch.says, branch.size, branch.eligible, branch.facts
+        says, size_of, eligible, facts, queue = branch.says, branch.size, branch.eligible, branch.facts, self._queue
         assert says is not None
 
         def after(_token: Any, result: Any, *args: Any, **kwargs: Any) -> None:
             word = self._inside.get(seam, "") if branch.holds else result
             said = says(args, kwargs, word)
             if not said:
-                return
-            if len(self._queue) >= MOST_QUEUED:
-                self.dropped += 1
                 return
             size = size_of(args, kwargs, result) if size_of is not None else -1
             held = eligible(args, kwargs, result) if eligible is not None else None
@@ -151,11 +137,10 @@ class Calls:
                 more = (*more, ("draft", True))
             if NOW.stage is Stage.CAPTURE and capturing() is False:
                 more = (*more, ("outside_graph", True))
-            self._queue.append(
-                Call(
-                    seam, said, held, reason, size, branch.unit, self._layer, NOW.phase, NOW.descriptor, NOW.stage, more
-                )
-            )
+            if len(queue) < MOST_QUEUED:
+                queue.append((seam, said, held, reason, size, self._layer, NOW.phase, NOW.descriptor, NOW.stage, more))
+            else:
+                self.dropped += 1
 
         return after
 
@@ -164,38 +149,34 @@ class Calls:
         if branch.reason is None:
             return ""
         # predicates of no size differ by what they returned (a text); those of an object by the object
-        owner = id(args[0]) if args and not hasattr(args[0], "shape") else 0
-        key = (seam, owner, size, str(result) if size < 0 else "")
-        if key not in self._reasons:
+        owner = args[0] if args and not hasattr(args[0], "shape") else None
+        key = (seam, id(owner), size, str(result) if size < 0 else "")
+        held = self._reasons.get(key)
+        if held is None:
             if len(self._reasons) >= MOST_REASONS:
                 self._reasons.clear()
-            self._reasons[key] = branch.reason(args, kwargs, result)
-        return self._reasons[key]
+            held = self._reasons[key] = (
+                branch.reason(args, kwargs, result),
+                owner,
+            )  # kept, so that its id stays its own
+        return held[0]
 
     # -- in ours -------------------------------------------------------------------------------------------------
 
     def _add(self, groups: dict[Kind, Group], call: Call) -> None:
-        for path, variant in call.said:
-            kind = Kind(
-                path,
-                call.seam,
-                variant,
-                call.eligible,
-                call.unit,
-                call.phase,
-                call.descriptor,
-                call.stage,
-                call.facts,
-            )
+        seam, said, eligible, reason, size, layer, phase, descriptor, stage, facts = call
+        unit = BRANCHES[seam].unit
+        for path, variant in said:
+            kind = Kind(path, seam, variant, eligible, unit, phase, descriptor, stage, facts)
             if kind not in groups and len(groups) >= MOST_GROUPS:
                 self.dropped += 1
                 continue
             group = groups.setdefault(kind, Group())
-            group.sizes[call.size] += 1
-            if call.layer:
-                group.layers.add(call.layer)
-            if call.reason:
-                group.reasons[call.size] = call.reason
+            group.sizes[size] += 1
+            if layer:
+                group.layers.add(layer)
+            if reason:
+                group.reasons[size] = reason
 
     @staticmethod
     def _record(kind: Kind, group: Group) -> Dispatch:

@@ -7,6 +7,7 @@ that as their result.
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import Any
@@ -16,6 +17,7 @@ Kwargs = dict[str, Any]
 Reader = Callable[[Args, Kwargs, Any], Any]
 Said = tuple[tuple[str, str], ...]
 """(path, variant) pairs: one branch may be the fast one of one path and the fallback of another."""
+Facts = tuple[tuple[str, Any], ...]
 
 ONE_OF = " | "
 """Between variants where Python sees that one of them ran, and not which."""
@@ -30,6 +32,8 @@ EXPERTS = (
     ("*Triton*Experts", "Triton fused_moe", "Triton fused_moe"),
 )
 """Class of the experts -> variant of ``moe_backend``, and of the path of its weights."""
+_EXPERTS: dict[int, tuple[weakref.ref[Any], Said]] = {}
+"""By the id of the quantisation method, one a layer; a reference tells whether it is still the same object."""
 QUANTS = {"mxfp8": "mxfp8_moe", "mxfp4": "mxfp4_moe"}
 
 
@@ -94,8 +98,8 @@ def tensor_parallel(reader: Reader) -> Reader:
     """Calls of the tensor-parallel group alone; the collectives of all groups are in ``bytes``."""
 
     def read(args: Args, kwargs: Kwargs, result: Any) -> Any:
-        group = str(getattr(args[0], "unique_name", "") or "tp")
-        return reader(args, kwargs, result) if group.partition(":")[0] == "tp" else ()
+        group = getattr(args[0], "unique_name", "")
+        return reader(args, kwargs, result) if not group or group.startswith("tp:") else ()
 
     return read
 
@@ -142,8 +146,12 @@ def fused_norm(_args: Args, kwargs: Kwargs, result: Any) -> Said:
 
 
 def experts(args: Args, _kwargs: Kwargs, _result: Any) -> Said:
-    """Which class computes the experts; ``moe_backend``, and the path of the weights' format."""
-    return experts_of(getattr(args[0], "quant_method", None))
+    """Which class computes the experts; ``moe_backend``, and the path of the weights' format. Worked out once a method."""
+    method = getattr(args[0], "quant_method", None)
+    held = _EXPERTS.get(id(method))
+    if held is None or held[0]() is not method:
+        held = _EXPERTS[id(method)] = (weakref.ref(method), experts_of(method))
+    return held[1]
 
 
 def experts_of(method: Any) -> Said:
@@ -229,7 +237,7 @@ def index_branch(position: int) -> Reader:
         position: of ``num_index_heads``.
     """
 
-    def read(args: Args, kwargs: Kwargs, _result: Any) -> tuple[tuple[str, Any], ...]:
+    def read(args: Args, kwargs: Kwargs, _result: Any) -> Facts:
         if kwargs.get("skip_index_branch", False):
             return (("index", "skipped"),)
         return (("index", "computed" if given(args, kwargs, position, "num_index_heads") else "none"),)
@@ -254,7 +262,7 @@ def graph_rows(_args: Args, _kwargs: Kwargs, result: Any) -> int:
     return int(key.num_tokens)
 
 
-def moe_key(args: Args, kwargs: Kwargs, result: Any) -> tuple[tuple[str, Any], ...]:
+def moe_key(args: Args, kwargs: Kwargs, result: Any) -> Facts:
     """AITER's key as its table has it, and the kernels that were chosen for it."""
     names = (
         "token", "model_dim", "inter_dim", "expert", "topk", "dtype", "q_dtype_a", "q_dtype_w", "q_type", "use_g1u1",
@@ -267,7 +275,7 @@ def moe_key(args: Args, kwargs: Kwargs, result: Any) -> tuple[tuple[str, Any], .
     return tuple(key)
 
 
-def gemm_key(args: Args, kwargs: Kwargs, _result: Any) -> tuple[tuple[str, Any], ...]:
+def gemm_key(args: Args, kwargs: Kwargs, _result: Any) -> Facts:
     """M, N, K and the weight's dtype."""
     return tuple((n, plain(given(args, kwargs, i, n))) for i, n in enumerate(("M", "N", "K", "q_dtype_w")))
 

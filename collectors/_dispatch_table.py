@@ -29,6 +29,7 @@ class Branch:
         layer: which layer runs until it returns.
         loading: it is called while the model is built.
         serving: only steps are of interest, not warm-up and capture.
+        gpu: none of its kernels exists on CPU, where a hook would be cost alone.
     """
 
     says: Reader | None = None
@@ -42,6 +43,7 @@ class Branch:
     layer: Callable[[Args, Kwargs], str] | None = None
     loading: bool = False
     serving: bool = False
+    gpu: bool = False
 
 
 _PATHS = ("custom_all_reduce", "quick_reduce")
@@ -98,10 +100,10 @@ _IN_ROUTER = ("in_router_gemm",)
 EXPERTS: dict[str, Branch] = {
     "ran_experts": Branch(read.experts, rows(1, "x")),
     "ran_experts_monolithic": Branch(read.experts, rows(1, "x")),
-    "in_router_gemm": Branch(read.inside("router_gemm"), rows(1, "x"), holds="another GEMM"),
-    "ran_router_rocm": Branch(lambda _a, _k, _r: "FP32 kernel", inside=_IN_ROUTER),
-    "ran_router_terms": Branch(lambda _a, _k, _r: "three BF16 terms", inside=_IN_ROUTER),
-    "ran_router_cuda": Branch(lambda _a, _k, _r: "FP32 kernel (CUDA)", inside=_IN_ROUTER),
+    "in_router_gemm": Branch(read.inside("router_gemm"), rows(1, "x"), holds="another GEMM", gpu=True),
+    "ran_router_rocm": Branch(lambda _a, _k, _r: "FP32 kernel", inside=_IN_ROUTER, gpu=True),
+    "ran_router_terms": Branch(lambda _a, _k, _r: "three BF16 terms", inside=_IN_ROUTER, gpu=True),
+    "ran_router_cuda": Branch(lambda _a, _k, _r: "FP32 kernel (CUDA)", inside=_IN_ROUTER, gpu=True),
     "ran_shared_mlp": Branch(read.shared_mlp, rows(1, "x")),
     "ran_shared_mlp_nvidia": Branch(read.shared_mlp, rows(1, "x")),
     "ask_monokernel": Branch(

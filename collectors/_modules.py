@@ -28,14 +28,15 @@ class Walk:
         named = list(model.named_modules(memo=self._met))
         found = dict(named)
         inner = {id(experts_of(m)): name for name, m in named if _is_moe(m)}
-        routers = {name for name, m in named if _is_router(name, m, found)}
+        gated = _outputs_of_gates(named)
+        routers = {name for name, m in named if _is_router(name, m, gated)}
         for name, module in named:
             if inner.get(id(module), name) != name:
                 continue  # the experts' weights belong to the runner's record
             kind = "router" if name in routers else kind_of(module)
             held = [*own(module), *(own(experts_of(module)) if kind == "moe" else ())]
             if kind != "other" or held:
-                parent = found.get(name.rpartition(".")[0])
+                parent = found.get(_parent(name))
                 yield self._record(name, module, kind, held, parent, draft=draft)
 
     def _record(self, name: str, module: Any, kind: str, held: list[Any], parent: Any, *, draft: bool) -> Module:
@@ -102,14 +103,23 @@ def _inside_runner(module: Any) -> bool:
     return is_a(module, "RoutedExperts")
 
 
-def _is_router(name: str, module: Any, found: dict[str, Any]) -> bool:
+def _outputs_of_gates(named: list[tuple[str, Any]]) -> dict[str, set[int]]:
+    """Experts by the modules that may hold their gate: the one around the experts, and their runner."""
+    found: dict[str, set[int]] = {}
+    for name, module in named:
+        if _is_moe(module):
+            for holder in (name, _parent(name)):
+                found.setdefault(holder, set()).add(number(experts_of(module), "global_num_experts"))
+    return found
+
+
+def _is_router(name: str, module: Any, gated: dict[str, set[int]]) -> bool:
     """A gate: vLLM's own class, or a linear beside (or inside of) the experts with one output an expert."""
-    if not is_a(module, "LinearBase", "Linear"):
-        return False
     if is_a(module, "GateLinear"):
         return True
-    parent = name.rpartition(".")[0]
-    beside = [found.get(parent), *(m for n, m in found.items() if n.rpartition(".")[0] == parent)]
-    experts = {number(experts_of(m), "global_num_experts") for m in beside if m is not None and _is_moe(m)}
     rows = number(module, "output_size", "out_features")
-    return rows > 1 and rows in experts
+    return is_a(module, "LinearBase", "Linear") and rows > 1 and rows in gated.get(_parent(name), ())
+
+
+def _parent(name: str) -> str:
+    return name.rpartition(".")[0]

@@ -82,8 +82,11 @@ def backend(layer: Any) -> str:
 
 def flags(*owners: Any) -> dict[str, bool]:
     """Fusion decisions of a module and of the one that holds it."""
-    found = {name: get(owner, name) for owner in reversed(owners) for name in FLAGS if owner is not None}
-    return {name: value for name, value in found.items() if isinstance(value, bool)}
+    found: dict[str, bool] = {}
+    for owner in owners:
+        seen = {name: get(owner, name) for name in FLAGS}
+        found = {name: value for name, value in seen.items() if isinstance(value, bool)} | found
+    return found
 
 
 def quant(layer: Any) -> str:

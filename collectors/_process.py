@@ -41,6 +41,7 @@ def process(probe: Probe) -> records.Process:
     device = _device(worker)
     experts = bool(getattr(parallel, "enable_expert_parallel", False))
     return records.Process(
+        format=records.FORMAT,
         m3probe=__version__,
         role=probe.role,
         roles=tuple(probe.roles),

@@ -84,7 +84,8 @@ class Dispatches(Part):
 
     def _hook(self, seams: tuple[str, ...], calls: Calls, *, wait: bool) -> None:
         put = self.probe.hook_when_loaded if wait else self.probe.hook
-        for seam in seams:
+        cpu = getattr(getattr(self.probe.host(Role.WORKER), "device", None), "type", "") == "cpu"
+        for seam in (seam for seam in seams if not (cpu and BRANCHES[seam].gpu)):
             before, after = calls.hooks(seam, BRANCHES[seam])
             put(seam, keeping_cache(around(self.probe.patches, seam, before=before, after=after, traced=True)))
 

@@ -14,7 +14,6 @@ RANKS = (0, 1)
 PER_STEP = {
     ("custom_all_reduce", "in_all_reduce_cpu"): 1 + 2 * LAYERS,  # the embedding; attention and experts of each layer
     ("moe_backend", "ran_experts"): LAYERS,
-    ("router_gemm", "in_router_gemm"): LAYERS,
     ("graph_replay", "ask_graph"): 1,
 }
 

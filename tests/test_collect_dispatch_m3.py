@@ -157,12 +157,16 @@ def test_the_native_linear_is_emulation_where_its_weight_is_kept_in_bf16(hooked:
     assert told == {"native": (2, 4), "emulation": (1, 4)}
 
 
+class Method(SimpleNamespace):
+    """A quantisation method: an object that may be referred to weakly, as a plain namespace may not."""
+
+
 class Experts:
     """``RoutedExperts``."""
 
     def __init__(self, kind: str, **backend: str) -> None:
         made = type(kind, (), {})()
-        self.quant_method = SimpleNamespace(moe_kernel=SimpleNamespace(fused_experts=made), **backend)
+        self.quant_method = Method(moe_kernel=SimpleNamespace(fused_experts=made), **backend)
 
     def forward_modular(self, x: Tensor, topk_weights: Any, topk_ids: Any) -> Tensor:
         return x

@@ -216,5 +216,15 @@ def test_absent_seams_are_told_and_a_compiled_part_is_a_note(custom: Custom, mon
     probe.patches.undo()
 
 
+def test_seams_whose_kernels_are_of_gpus_are_not_hooked_on_cpu(custom: Custom) -> None:
+    for kind, expected in (("cpu", False), ("cuda", True)):
+        worker = Worker(Model())
+        worker.device = SimpleNamespace(type=kind)  # type: ignore[attr-defined]
+        probe, made = part(worker)
+        made.arm()
+        assert ("in_router_gemm" in {seam.id for seam in probe.of(Seam)}) is expected
+        probe.patches.undo()
+
+
 def test_it_works_in_workers_alone() -> None:
     assert COLLECTOR.roles == (Role.WORKER,)

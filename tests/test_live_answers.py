@@ -12,7 +12,15 @@ from recording_kit import SECOND, batch, count, experts, judged, linear, replaye
 from tree import ROOT
 
 from m3probe.model.live_report import LiveSection
-from m3probe.model.report import BytesSection, PlaneRow, QueuesSection, RepeatsSection, Report, ShapesSection
+from m3probe.model.report import (
+    BytesSection,
+    PlaneRow,
+    QueuesSection,
+    RepeatsSection,
+    Report,
+    ShapesSection,
+    TrustSection,
+)
 from m3probe.pipeline import analyze
 from m3probe.present.json import report_json
 from m3probe.present.text import report_text
@@ -191,6 +199,36 @@ def test_queues_tell_range_and_trend_and_the_prefix_caches_gap(tmp_path: Path) -
     assert "hit 25.0% of 1,000" in section.queues["prefix_cache"]
     assert "40.0% (lost to rounding 50, eviction 100 tokens)" in section.queues["prefix_cache"]
     assert section.queues["front_end"].startswith("not measured")
+
+
+def scraped(second: int, **values: float) -> records.Sample:
+    named = {f"vllm:{name}": value for name, value in values.items()}
+    return records.Sample(mono_ns=second * SECOND, values=named, source="metrics", labels={"engine": "0"})
+
+
+def test_without_guests_queues_are_as_metrics_tell_them_and_the_rest_is_unusable(tmp_path: Path) -> None:
+    held = [
+        scraped(1, num_requests_waiting=1, prefix_cache_queries_total=100, prefix_cache_hits_total=50),
+        scraped(2, num_requests_waiting=9, prefix_cache_queries_total=500, prefix_cache_hits_total=150),
+    ]
+    write(tmp_path / "host.m3p", held, role=Role.HOST)
+    found = analyze([tmp_path])
+    trust, queues = found.answer.section(TrustSection), found.answer.section(QueuesSection)
+    assert trust is not None and queues is not None
+    assert (trust.trust.verdict, [reason.word for reason in trust.trust.reasons]) == ("unusable", ["no_worker"])
+    assert queues.queues["admission"] == "waiting 1 to 9 requests in 2 sample(s)"
+    assert queues.queues["prefix_cache"] == "hit 25.0% of 400 prompt tokens"
+
+
+def test_of_two_engines_the_longer_queue_is_told(tmp_path: Path) -> None:
+    for engine, waiting in ((0, 3.0), (1, 40.0)):
+        sample = records.Sample(
+            mono_ns=SECOND, values={"num_requests_waiting": waiting}, labels={"engine": str(engine)}
+        )
+        write(tmp_path / f"a{engine}.m3p", [sample], role=Role.API)
+    section = analyze([tmp_path]).answer.section(QueuesSection)
+    assert section is not None
+    assert section.queues["admission"] == "waiting 40 to 40 requests in 1 sample(s)"
 
 
 def test_a_live_report_fits_the_schema_and_has_no_row_of_dashes(tmp_path: Path) -> None:

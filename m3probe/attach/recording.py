@@ -45,6 +45,7 @@ def new_folder(out: Path | None) -> Path:
 def write_manifest(folder: Path) -> None:
     """Write ``manifest.json`` before the guests come, so that they find it."""
     manifest = Manifest(
+        format=records.FORMAT,
         m3probe=__version__,
         id=os.urandom(8).hex(),
         started=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -68,6 +69,7 @@ class HostFile:
         self._write(MAGIC)
         self.put(
             records.Process(
+                format=records.FORMAT,
                 m3probe=__version__,
                 role=Role.HOST,
                 roles=(Role.HOST,),

@@ -39,7 +39,8 @@ def lived(page: Page, section: LiveSection | None) -> None:
         page.blank()
         _times(page, section.step_times)
     else:
-        page.say("No step ran while it recorded.", indent=2)
+        worked = any(row.role == "worker" for row in section.processes)
+        page.say("No step ran while it recorded." if worked else "No worker was recorded, so no step.", indent=2)
     for row in section.verified:
         where = "" if row.rank is None else f" on rank {row.rank}"
         figure = "" if row.cosine is None else f": cosine {row.cosine:.6f}, largest error {row.max_error:.3g}"

@@ -21,6 +21,8 @@ from m3probe.schema.frames import MAGIC, SUFFIX, Cut
 from m3probe.schema.frames import records as records_of
 
 MOST_BYTES = 4 * 2**30
+MOST_RECORDS = 5_000_000
+"""About 100 hours of a busy process: packed frames may claim to hold far more than memory does."""
 EVERY = 20_000
 """Records between two reports of progress."""
 
@@ -46,6 +48,9 @@ def read(path: Path, builder: RecordingBuilder, progress: Progress, *, in_folder
     cut = Cut()
     found: dict[type[records.Record], list[Any]] = {}
     for number, record in enumerate(records_of(data, cut, len(MAGIC))):
+        if number == MOST_RECORDS:
+            cut.why = f"more than {MOST_RECORDS:,} records"
+            break
         found.setdefault(type(record), []).append(record)
         if number % EVERY == 0:
             progress(path, cut.at, len(data))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from m3probe.schema.records import FORMAT
-
 
 class Manifest(msgspec.Struct, omit_defaults=True, kw_only=True):
     """What can be known of a recording before its files are read; written once, by whoever comes first.
@@ -14,7 +12,8 @@ class Manifest(msgspec.Struct, omit_defaults=True, kw_only=True):
     the values of options that hold keys. ``id``: one for all processes of a server, or of one ``attach``.
     """
 
-    format: int = FORMAT
+    format: int = 0
+    """Always written by this version: a default that equals it would be left out, and read as the next one's."""
     m3probe: str = ""
     id: str = ""
     started: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from m3probe.schema.records._base import FORMAT, Record
+from m3probe.schema.records._base import Record
 from m3probe.schema.roles import Role
 
 
@@ -15,7 +15,8 @@ class Process(Record, tag="process"):
     ``env``: variables of vLLM, AITER, the GPU runtime and m3probe as this process sees them, no others.
     """
 
-    format: int = FORMAT
+    format: int = 0
+    """Always written by this version: a default that equals it would be left out, and read as the next one's."""
     m3probe: str = ""
     role: Role = Role.UNKNOWN
     """The one nearest to the device of ``roles``: with one GPU vLLM runs engine and worker in one process."""
