@@ -150,7 +150,13 @@ class Calls:
             return ""
         # predicates of no size differ by what they returned (a text); those of an object by the object
         owner = args[0] if args and not hasattr(args[0], "shape") else None
-        key = (seam, id(owner), size, str(result) if size < 0 else "")
+        key = (
+            seam,
+            id(owner),
+            size,
+            getattr(args[-1], "dtype", None) if args else None,
+            str(result) if size < 0 else "",
+        )
         held = self._reasons.get(key)
         if held is None:
             if len(self._reasons) >= MOST_REASONS:

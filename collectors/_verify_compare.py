@@ -141,20 +141,17 @@ def _compared(name: str, outputs: list[Any], expected: Reference) -> Verified:
             )
         got, want = (found, whole) if expected.rows is None else (found[expected.rows], whole[expected.rows])
         rows = got.shape[0] if rows < 0 else rows
+        if not rows:
+            raise Empty
+        if not bool(got.isfinite().all()):
+            return Verified(
+                module=name, state=BROKEN, rows=rows, text="the output has values that are no finite numbers"
+            )
         lowest = min(lowest, _cosine(got, want))
-        error = max(error, float((got - want).abs().max()) if rows else 0.0)
-    if not rows or lowest is math.inf:
-        raise Empty
-    state = HOLDS if lowest >= LEAST and math.isfinite(error) else BROKEN
+        error = max(error, float((got - want).abs().max()))
+    state = HOLDS if lowest >= LEAST else BROKEN
     said = f"lowest cosine of {rows} rows {lowest:.6f}" + (f"; {expected.text}" if expected.text else "")
-    return Verified(
-        module=name,
-        state=state,
-        cosine=lowest,
-        max_error=error if math.isfinite(error) else None,
-        rows=rows,
-        text=said if math.isfinite(lowest) else f"{said}; the output has values that are no numbers",
-    )
+    return Verified(module=name, state=state, cosine=lowest, max_error=error, rows=rows, text=said)
 
 
 def _cosine(found: Any, wanted: Any) -> float:
@@ -162,7 +159,6 @@ def _cosine(found: Any, wanted: Any) -> float:
     torch: Any = sys.modules["torch"]
     found, wanted = found.double(), wanted.double()
     lengths = found.norm(dim=-1) * wanted.norm(dim=-1)
-    cosine = (found * wanted).sum(-1) / lengths
+    cosine = torch.where(lengths == 0, torch.zeros_like(lengths), (found * wanted).sum(-1) / lengths)
     both = (found.norm(dim=-1) == 0) & (wanted.norm(dim=-1) == 0)
-    cosine = torch.where(both, torch.ones_like(cosine), torch.where(lengths == 0, torch.zeros_like(cosine), cosine))
-    return float("-inf") if not bool(cosine.isfinite().all()) else float(cosine.min()) if cosine.numel() else math.inf
+    return float(torch.where(both, torch.ones_like(cosine), cosine).min())

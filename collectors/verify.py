@@ -6,7 +6,6 @@ in a thread of its own. A replayed graph calls no module: without an eager step 
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -101,7 +100,7 @@ class Verify(Part):
     def _tell(self, found: Verified) -> None:
         """The verdict, and its cosine as a fact for the gate that asks for one."""
         self.probe.put(found)
-        if found.cosine is not None and math.isfinite(found.cosine):
+        if found.cosine is not None:
             rank = number(self.probe.host(Role.WORKER), "rank")
             cosine = Cosine(name=f"{found.module}, rank {rank}", value=found.cosine)
             self.probe.put(Gate(facts=GateFacts(cosines=(cosine,)), seam="verify"))

@@ -51,7 +51,9 @@ class Module:
         self._buffers: dict[str, Any] = {}
         self._modules: dict[str, Module] = {}
         for name, value in values.items():
-            held = self._modules if isinstance(value, Module) else self._parameters if isinstance(value, Tensor) else None
+            held = (
+                self._modules if isinstance(value, Module) else self._parameters if isinstance(value, Tensor) else None
+            )
             if held is not None:
                 held[name] = value
             setattr(self, name, value)

@@ -58,7 +58,7 @@ comm.qr_min_size = 0
 comm.should_quick_allreduce(torch.empty(4, 16, dtype=torch.bfloat16)[:, ::2])
 assert told().reason == "not one contiguous block"
 comm.disabled = True
-comm.should_quick_allreduce(rows(64, torch.bfloat16))
+comm.should_quick_allreduce(rows(128, torch.bfloat16))
 assert told().reason == "disabled when it was built"
 
 comm = object.__new__(CustomAllreduce)
@@ -68,7 +68,7 @@ for size, reason in ((8 * MIB - 16, ""), (8 * MIB, "8,388,608 >= 8,388,608 B, it
     record = told()
     assert (record.eligible, record.reason) == (not reason, reason), record
 comm.fully_connected = False
-comm.should_custom_ar(rows(64, torch.bfloat16))
+comm.should_custom_ar(rows(48, torch.bfloat16))
 assert told().reason == "8 ranks that are not fully connected"
 assert patches.undo() == ()
 print("same")

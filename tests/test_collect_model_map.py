@@ -47,7 +47,13 @@ def one(module: Module, name: str = "it") -> records.Module:
 
 
 def attention(**more: Any) -> Attention:
-    values = {"num_heads": 8, "num_kv_heads": 1, "head_size": 128, "kv_cache_dtype": "fp8", "attn_backend": FlashBackend}
+    values = {
+        "num_heads": 8,
+        "num_kv_heads": 1,
+        "head_size": 128,
+        "kv_cache_dtype": "fp8",
+        "attn_backend": FlashBackend,
+    }
     return Attention(**values | {"impl": FlashImpl(num_heads=8)} | more)
 
 
@@ -132,17 +138,26 @@ def test_padding_of_an_expert_is_told_apart_from_what_the_model_has() -> None:
 
 
 def test_decisions_of_the_block_around_the_experts_go_with_them() -> None:
-    block = Module(experts=MoERunner(routed_experts=routed()), is_fused_shared_expert_enabled=True, use_aiter_moe_fse=False)
+    block = Module(
+        experts=MoERunner(routed_experts=routed()), is_fused_shared_expert_enabled=True, use_aiter_moe_fse=False
+    )
     flags = mapped(List(block))["0.experts"].facts["flags"]
     assert flags == {"is_fused_shared_expert_enabled": True, "use_aiter_moe_fse": False}
 
 
 def test_attention_norms_and_all_else_that_holds_memory_are_told() -> None:
     rope = Module(cos_sin=Tensor(2048, 64, dtype="float32"))
-    model = Module(attn=attention(skip_index_topk=True), norm=RMSNorm(weight=Tensor(6144), variance_epsilon=1e-6), rope=rope)
+    model = Module(
+        attn=attention(skip_index_topk=True), norm=RMSNorm(weight=Tensor(6144), variance_epsilon=1e-6), rope=rope
+    )
     found = mapped(model)
     attn = found["attn"]
-    assert (attn.kind, attn.kernel, attn.facts["backend"], attn.facts["kv_heads"]) == ("attention", "FlashImpl", "FLASH", 1)
+    assert (attn.kind, attn.kernel, attn.facts["backend"], attn.facts["kv_heads"]) == (
+        "attention",
+        "FlashImpl",
+        "FLASH",
+        1,
+    )
     assert attn.facts["flags"] == {"skip_index_topk": True}
     assert (found["norm"].kind, found["norm"].N, found["norm"].K) == ("norm", 6144, -1)
     assert (found["rope"].kind, found["rope"].weight_bytes) == ("other", 2048 * 64 * 4)
@@ -244,7 +259,9 @@ class Transfer:
 def test_the_configuration_is_plain_data_and_keeps_no_key() -> None:
     extra = {"proxy_ip": "10.0.0.1", "api_key": "sk-1", "ports": (1, 2), "deep": {"password": "x", "n": 3}}
     text = SimpleNamespace(to_dict=lambda: {"hidden_size": 6144, "dtype": object}, architectures=None)
-    model = SimpleNamespace(hf_config=SimpleNamespace(architectures=["M3"]), hf_text_config=text, model="/m", hf_token="y")
+    model = SimpleNamespace(
+        hf_config=SimpleNamespace(architectures=["M3"]), hf_text_config=text, model="/m", hf_token="y"
+    )
     made = config(SimpleNamespace(kv_transfer_config=Transfer(kv_connector_extra_config=extra), model_config=model))
     section = made.sections["kv_transfer"]
     assert section["kv_connector"] == "MoRIIOConnector"
@@ -257,7 +274,7 @@ def test_the_configuration_is_plain_data_and_keeps_no_key() -> None:
     }
     assert (made.model["hidden_size"], made.model["architectures"]) == (6144, ["M3"])
     assert "hf_config" not in made.sections["model"]
-    assert "sk-1" not in str(made) and "hf_abc" not in str(made)  # noqa: PT018 - one sentence
+    assert "sk-1" not in str(made) and "hf_abc" not in str(made)
 
 
 def test_a_worker_without_a_model_is_one_note_and_no_error() -> None:

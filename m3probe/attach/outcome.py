@@ -130,6 +130,13 @@ def _said(name: str, status: Status | None) -> list[str]:
     return told
 
 
+def _seams_told(state: str, names: set[str]) -> str:
+    """Absent ones are many and mostly another platform's; a changed one is a fact that is missing here."""
+    if state == "absent":
+        return f"{len(names)} seams are not in this vLLM, or not loaded by it here: paths behind them are unproven (--json lists them)"
+    return f"seams {state} in this vLLM: {', '.join(sorted(names))}"
+
+
 def _notes(crew: Crew | None) -> list[str]:
     """Unknown versions, seams that are not as expected, and what was given back."""
     told: list[str] = []
@@ -151,7 +158,7 @@ def _notes(crew: Crew | None) -> list[str]:
         known.text for guest in crew.workers() for known in read_profiling(guest.pid, crew.proc).known
     )
     told += [f"a profiler window here: {text}" for text in losses]
-    told += [f"seams {state} in this vLLM: {', '.join(sorted(names))}" for state, names in sorted(seams.items())]
+    told += [_seams_told(state, names) for state, names in sorted(seams.items())]
     return told
 
 

@@ -13,7 +13,10 @@ class Dispatch(Record, tag="dispatch"):
     """A branch that was taken (or refused), with how often since the record before.
 
     ``path``: name in the catalogue; ``variant``: the implementation in the catalogue's words; ``eligible`` and
-    ``reason``: what the seam's own predicate said of ``size`` (rows, or bytes where ``unit`` says so).
+    ``reason``: what the seam's own predicate said of ``size`` (rows, or bytes where ``unit`` says so); of several sizes
+    it is -1, and ``facts`` has the ``least`` and the ``most``. ``A | B``: one of these variants ran, and not known which.
+    Seams of one path see the same work: their counts are not added. A fact of capture with ``outside_graph`` in its
+    ``facts`` ran in a break of the graph, and is recorded again at each replay.
     """
 
     path: str
@@ -81,4 +84,5 @@ class Routing(Record, tag="routing"):
     shared: int = -1
     padded: int = -1
     overlap_next: float | None = None
-    """Mean share of top-k experts that the next sampled sparse layer chose too, where asked for."""
+    """Mean share of top-k experts that the next sampled layer chose too, where asked for. A sparse attention layer has no
+    ``experts`` here: the share is of the blocks that its indexer chose."""
