@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from m3probe.analyzers import _figures as figures
+from m3probe.analyzers._ledger import of_role
 from m3probe.analyzers._replays import contents, unequal_replays
 from m3probe.analyzers._uneven import uneven_files
-from m3probe.analyzers._ledger import of_role
 from m3probe.model.recording import Recording
 from m3probe.model.tables import NONE, Array
 
