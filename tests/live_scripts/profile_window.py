@@ -29,4 +29,6 @@ while any(patch.seam.startswith("profile_") for patch in probe.patches.standing)
 same = all(vars(Worker)[name] is value for name, value in armed.items()) and len(vars(Worker)) == len(armed)
 failed = dict(probe.patches.failed)
 probe.leave()
-sys.stdout.write("OUTCOME " + json.dumps({"at": asked.at, "answers": [answer, second], "same": same, "failed": failed}) + "\n")
+sys.stdout.write(
+    "OUTCOME " + json.dumps({"at": asked.at, "answers": [answer, second], "same": same, "failed": failed}) + "\n"
+)
