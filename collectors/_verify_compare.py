@@ -98,7 +98,7 @@ def _norm(module: Any, inputs: dict[str, Any]) -> Reference:
     if weight is not None:
         scale = weight.detach().float().cpu()
         out = out * (scale + 1.0 if "gemma" in cls(module).lower() else scale)
-    return Reference([out] if residual is None else [out, x], text="norm")
+    return Reference([out] if residual is None else [out, x])
 
 
 def _linear(module: Any, kind: str, inputs: dict[str, Any]) -> Reference:
@@ -108,7 +108,7 @@ def _linear(module: Any, kind: str, inputs: dict[str, Any]) -> Reference:
     parts = [inputs["x"] @ weight[at : at + CHUNK].T for at in range(0, size[0], CHUNK)]
     out = torch.cat(parts, -1)
     bias = inputs.get("bias")
-    partial = number(module, "tp_size") > 1 and get(module, "reduce_results") is True
+    partial = number(module, "tp_size") > 1 and is_a(module, "RowParallelLinear")
     return Reference([out if bias is None else out + bias], text="partial sum of this rank" if partial else "")
 
 
