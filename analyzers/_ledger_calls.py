@@ -17,6 +17,7 @@ from m3probe.model.tables import NONE
 from m3probe.schema.paths import FastPath, Role
 from m3probe.schema.verdicts import PathVerdict
 
+OUTSIDE = '"outside_graph":true'
 ONE_OF = " | "
 """Between variants where a guest sees that one of them ran, and not which."""
 
@@ -93,10 +94,11 @@ class Seen:
 def seen_of(rec: Recording, name: str, path: FastPath) -> Seen:
     """Everything that the dispatches of a recording say of one path; graph replay's calls are the steps themselves."""
     table, replays = rec.tables["dispatches"], replays_of(rec)
-    columns = [texts(rec, table, c) for c in ("path", "variant", "reason", "phase", "stage", "unit")]
+    columns = [texts(rec, table, c) for c in ("path", "variant", "reason", "phase", "stage", "unit", "facts")]
     seen = Seen()
-    for row, (of, variant, reason, phase, stage, unit) in enumerate(zip(*columns, strict=True)):
-        if of != name:
+    for row, (of, variant, reason, phase, stage, unit, facts) in enumerate(zip(*columns, strict=True)):
+        # what ran in a break of the graph at capture runs again, and is recorded again, in each replay
+        if of != name or (stage == CAPTURE and OUTSIDE in facts):
             continue
         file, descriptor, size, count, eligible = (
             int(table[c][row]) for c in ("file", "descriptor", "size", "count", "eligible")

@@ -89,6 +89,18 @@ def test_capture_times_counted_replays_is_execution(tmp_path: Path) -> None:
     assert row.evidence[0] == "decode FULL 8 rows: 160 of HIP INT4 (facts of capture x counted replays)"
 
 
+def test_a_break_of_the_graph_is_not_multiplied_by_replays_that_record_it_themselves(tmp_path: Path) -> None:
+    found = judged(
+        tmp_path,
+        batch(0, 8, mode="PIECEWISE"),
+        captured(QUICK, FAST, descriptor=0, count=4, facts={"outside_graph": True}),
+        call(QUICK, FAST, descriptor=0, count=40),
+        steps(replayed(0, steps=10, rows=5, padded=8, mode="PIECEWISE")),
+    )
+    # 4 breaks a step, 10 steps: the 40 calls that the hook saw in the replays
+    assert path(found, QUICK).counts["calls"] == 40
+
+
 def test_warm_up_is_no_execution(tmp_path: Path) -> None:
     row = seen(tmp_path, quick(FAST, stage=Stage.WARMUP, count=50))
     assert (row.verdict, row.counts.get("calls", 0)) == ("unproven", 0)

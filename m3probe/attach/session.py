@@ -185,9 +185,12 @@ class Session:
 
     def _goes_on(self) -> bool:
         """Whether anybody is there to be recorded."""
-        if self.crew and self.crew.with_state("recorded"):
+        lost = self.crew.with_state("lost") if self.crew else []
+        here = self.crew.with_state("recorded") if self.crew else []
+        # an API server whose engine has died serves nobody, and may wait long for its last connection to close
+        if here and not (lost and all(guest.status and guest.status.role is Role.API for guest in here)):
             return True
-        if self.crew and self.crew.with_state("lost"):
+        if lost:
             return False
         return self.series is not None and (self.scrapes == 0 or self.series.in_a_row < 3)
 
