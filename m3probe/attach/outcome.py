@@ -155,7 +155,9 @@ def _notes(crew: Crew | None) -> list[str]:
             if state != "present":
                 seams.setdefault(state, set()).add(seam)
     losses = dict.fromkeys(
-        known.text for guest in crew.workers() for known in read_profiling(guest.pid, crew.proc, guest.env or None).known
+        known.text
+        for guest in crew.workers()
+        for known in read_profiling(guest.pid, crew.proc, guest.env or None).known
     )
     told += [f"a profiler window here: {text}" for text in losses]
     told += [_seams_told(state, names) for state, names in sorted(seams.items())]
