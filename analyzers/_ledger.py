@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from m3probe.analyzers._ledger_sums import joined, once
 from m3probe.model.recording import Recording
 from m3probe.model.tables import NONE, Array, Table
 from m3probe.schema.roles import Stage
@@ -70,34 +71,28 @@ def of_role(rec: Recording, table: str, role: str) -> Array:
     return np.flatnonzero(found)
 
 
+@once
 def worker_steps(rec: Recording) -> list[Kind]:
     """Counted steps of the workers, joined over seconds; empty steps left out."""
     table = rec.tables["step_counts"]
+    working = [rec.strings.find(phase) for phase in WORKING]
     rows = of_role(rec, "step_counts", "worker")
-    phases, modes = texts(rec, table, "phase"), texts(rec, table, "mode")
-    sums: dict[tuple[int, str, str, int, int], list[int]] = {}
-    for row in rows.tolist():
-        if phases[row] in WORKING:
-            key = (
-                int(table["file"][row]),
-                phases[row],
-                modes[row],
-                int(table["descriptor"][row]),
-                int(table["padded_rows"][row]),
-            )
-            held = sums.setdefault(key, [0, 0, 0, 0])
-            for at, name in enumerate(("count", "rows_sum", "requests_sum", "replays")):
-                held[at] += int(table[name][row])
-    return [_kind(key, held) for key, held in sorted(sums.items())]
+    rows = rows[np.isin(table["phase"][rows], working)]
+    sums = [table[name][rows] for name in ("count", "rows_sum", "requests_sum", "replays")]
+    found = joined(table, rows, ("file", "phase", "mode", "descriptor", "padded_rows"), sums)
+    kinds = [_kind(rec, *values) for values in found]
+    return sorted(kinds, key=lambda k: (k.file, k.phase, k.mode, k.descriptor, k.padded_rows))
 
 
-def _kind(key: tuple[int, str, str, int, int], held: list[int]) -> Kind:
-    file, phase, mode, descriptor, padded = key
-    steps, rows, requests, replays = held
+def _kind(rec: Recording, *values: int) -> Kind:
+    file, phase, mode, descriptor, padded, steps, rows, requests, replays = values
     exact = descriptor != NONE or padded * steps == rows
-    return Kind(file, phase, mode, descriptor, padded, steps, rows, requests, replays, exact)
+    return Kind(
+        file, rec.strings[phase], rec.strings[mode], descriptor, padded, steps, rows, requests, replays, exact=exact
+    )
 
 
+@once
 def replays_of(rec: Recording) -> dict[tuple[int, int, str], int]:
     """(file, descriptor, phase) -> steps that replayed that batch, where the replay was counted; drafts in phase unknown."""
     found: dict[tuple[int, int, str], int] = {}

@@ -6,12 +6,16 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from m3probe.analyzers._ledger import counts, facts_of, replays_of, texts, times_of, worker_steps
+from m3probe.analyzers._ledger import counts, facts_of, texts, worker_steps
+from m3probe.analyzers._ledger_comm import collectives
 from m3probe.model.recording import Recording
 from m3probe.model.report import PlaneRow
 from m3probe.schema.verdicts import Evidence
 
 LEDGER, CALLS = str(Evidence.LEDGER), str(Evidence.CALLS)
+
+Kept = tuple[str, str, str, str, str]
+"""Operation, backend, dtype, group, phase."""
 
 
 def compute_rows(rec: Recording) -> Iterator[PlaneRow]:
@@ -114,24 +118,16 @@ def state_rows(rec: Recording) -> Iterator[PlaneRow]:
 
 def comm_rows(rec: Recording) -> Iterator[PlaneRow]:
     """Collectives of all ranks: calls and payloads, by operation, backend, group and phase."""
-    table, replays = rec.tables["collectives"], replays_of(rec)
-    names = [texts(rec, table, c) for c in ("op", "backend", "dtype", "group", "stage", "phase")]
-    calls, sizes, untold = Counter[tuple[str, ...]](), Counter[tuple[str, ...]](), set[tuple[str, ...]]()
-    for row, (*what, stage, phase) in enumerate(zip(*names, strict=True)):
-        file, descriptor, count, each, summed = (
-            int(table[c][row]) for c in ("file", "descriptor", "count", "payload_bytes", "payload_sum_bytes")
-        )
-        size = each * count if each >= 0 else summed
-        for of, number in times_of(stage, file, descriptor, phase, replays).items():
-            key = (*what, of)
-            calls[key] += count * number
-            sizes[key] += max(size, 0) * number
-            untold |= {key} if size < 0 else set()
+    calls, sizes = Counter[Kept](), dict[Kept, int | None]()
+    for c in collectives(rec):
+        key = (c.op, c.backend, c.dtype, c.group, c.phase)
+        calls[key] += c.calls
+        so_far = sizes.get(key, 0)
+        sizes[key] = None if so_far is None or c.bytes is None else so_far + c.bytes
     for key, count in calls.items():
         op, backend, dtype, group, phase = key
-        told = None if key in untold else sizes[key]
         name = f"{op} by {backend or 'an unseen backend'}"
-        yield PlaneRow(name, count, told, None, dtype, f"group {group}, {phase}", CALLS)
+        yield PlaneRow(name, count, sizes[key], None, dtype, f"group {group}, {phase}", CALLS)
 
 
 def move_rows(rec: Recording) -> Iterator[PlaneRow]:

@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from m3probe.analyzers._ledger import CAPTURE, LOAD, SEEN, TWIN, replays_of, texts, times_of
+import numpy as np
+
+from m3probe.analyzers._ledger import CAPTURE, LOAD, SEEN, TWIN, replays_of, times_of
+from m3probe.analyzers._ledger_sums import joined, once
 from m3probe.model.recording import Recording
 from m3probe.model.tables import NONE
 from m3probe.schema.paths import FastPath, Role
@@ -91,29 +94,66 @@ class Seen:
         yield from (t for held in phase for s, t in held.items() if s.size == NONE)
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Equal dispatches of one process, joined over seconds."""
+
+    file: int
+    variant: str
+    eligible: int
+    reason: str
+    size: Size
+    phase: str
+    descriptor: int
+    stage: str
+    count: int
+
+
 def seen_of(rec: Recording, name: str, path: FastPath) -> Seen:
     """Everything that the dispatches of a recording say of one path; graph replay's calls are the steps themselves."""
-    table, replays = rec.tables["dispatches"], replays_of(rec)
-    columns = [texts(rec, table, c) for c in ("path", "variant", "reason", "phase", "stage", "unit", "facts")]
-    seen = Seen()
-    for row, (of, variant, reason, phase, stage, unit, facts) in enumerate(zip(*columns, strict=True)):
-        # what ran in a break of the graph at capture runs again, and is recorded again, in each replay
-        if of != name or (stage == CAPTURE and OUTSIDE in facts):
+    replays, seen = replays_of(rec), Seen()
+    for call in _dispatches(rec).get(name, ()):
+        if call.stage == LOAD:
+            _say(seen.loaded.setdefault(call.file, Tally()), call.eligible, call.reason, call.count)
+            seen.selected[call.variant] += 1 if call.variant else 0
             continue
-        file, descriptor, size, count, eligible = (
-            int(table[c][row]) for c in ("file", "descriptor", "size", "count", "eligible")
-        )
-        if stage == LOAD:
-            _say(seen.loaded.setdefault(file, Tally()), eligible, reason, count)
-            seen.selected[variant] += 1 if variant else 0
-            continue
-        for where, times in times_of(stage, file, descriptor, phase, replays).items():
-            group = Group(file, where, descriptor)
-            tally = seen.calls.setdefault(group, {}).setdefault(Size(unit, size), Tally())
-            _say(tally, eligible, reason, count * times)
-            if variant and name != "graph_replay":
-                run(seen, path, group, Size(unit, size), variant, count * times, HOW[stage])
+        for where, times in times_of(call.stage, call.file, call.descriptor, call.phase, replays).items():
+            group = Group(call.file, where, call.descriptor)
+            tally = seen.calls.setdefault(group, {}).setdefault(call.size, Tally())
+            _say(tally, call.eligible, call.reason, call.count * times)
+            if call.variant and name != "graph_replay":
+                run(seen, path, group, call.size, call.variant, call.count * times, HOW[call.stage])
     return seen
+
+
+@once
+def _dispatches(rec: Recording) -> dict[str, list[Call]]:
+    """Path -> its calls, as they were seen."""
+    table, strings = rec.tables["dispatches"], rec.strings
+    outside = np.array([OUTSIDE in strings[facts] for facts in np.unique(table["facts"]).tolist()], dtype=bool)
+    breaks = np.unique(table["facts"])[outside] if len(table) else table["facts"]
+    # what ran in a break of the graph at capture runs again, and is recorded again, in each replay
+    left_out = (table["stage"] == strings.find(CAPTURE)) & np.isin(table["facts"], breaks)
+    rows = np.flatnonzero(~left_out)
+    keys = ("path", "file", "variant", "eligible", "reason", "unit", "size", "phase", "descriptor", "stage")
+    found: dict[str, list[Call]] = {}
+    for path, file, variant, eligible, reason, unit, size, phase, descriptor, stage, count in joined(
+        table, rows, keys, [table["count"][rows]]
+    ):
+        found.setdefault(strings[path], []).append(
+            Call(
+                file=file,
+                variant=strings[variant],
+                eligible=eligible,
+                reason=strings[reason],
+                size=Size(strings[unit], size),
+                phase=strings[phase],
+                descriptor=descriptor,
+                stage=strings[stage],
+                count=count,
+            )
+        )
+    return found
 
 
 HOW = {

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from m3probe.analyzers._configured import WORST, state_of_step
 from m3probe.analyzers._ledger import Kind, texts, worker_steps
 from m3probe.analyzers._ledger_calls import Group, Seen, Size, Tally, run, seen_of, verdicts
+from m3probe.analyzers._ledger_sums import once
 from m3probe.analyzers._path_row import NO_CONFIGURATION
 from m3probe.fastpaths._state import PathState
 from m3probe.model.path_report import PathCell, PathRow
@@ -199,11 +200,18 @@ def _reasons(rec: Recording, path: FastPath, found: list[Judged]) -> Iterator[st
 
 
 def _where(rec: Recording, group: Group) -> str:
+    if group.descriptor == NONE:
+        return f"{group.phase} eager"
+    return f"{group.phase} {_batches(rec).get((group.file, group.descriptor), f'graph {group.descriptor}')}"
+
+
+@once
+def _batches(rec: Recording) -> dict[tuple[int, int], str]:
+    """(file, descriptor) -> mode and padded rows."""
     table = rec.tables["descriptors"]
-    rows = [r for r in range(len(table)) if (table["file"][r], table["id"][r]) == (group.file, group.descriptor)]
-    if group.descriptor == NONE or not rows:
-        return f"{group.phase} {'eager' if group.descriptor == NONE else f'graph {group.descriptor}'}"
-    return f"{group.phase} {texts(rec, table, 'mode')[rows[0]]} {int(table['padded_rows'][rows[0]]):,} rows"
+    columns = [table[name].tolist() for name in ("file", "id", "padded_rows")]
+    told = zip(*columns, texts(rec, table, "mode"), strict=True)
+    return {(file, number): f"{mode} {rows:,} rows" for file, number, rows, mode in told}
 
 
 def _evidence(rec: Recording, seen: Seen) -> tuple[str, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from m3probe.analyzers._ledger import replays_of, texts, times_of, worker_steps
+from m3probe.analyzers._ledger import texts, worker_steps
+from m3probe.analyzers._ledger_comm import collectives
 from m3probe.model.recording import Recording
 from m3probe.model.report import CoverageRow, RepeatRow
 from m3probe.schema.verdicts import Evidence, Family
@@ -34,7 +35,7 @@ def repeat_rows(rec: Recording) -> Iterator[RepeatRow]:
             of_layers = sum(inside[file, family] * steps[file, phase] for file in files)
             each = of_layers / number / layers[family] if family in layers else None
             yield RepeatRow(phase, family, total / number, each, None, None, str(Evidence.LEDGER))
-        calls = _collectives(rec, phase)
+        calls = sum(c.calls for c in collectives(rec) if c.phase == phase)
         if calls:
             yield RepeatRow(phase, str(Family.COMM), calls / number, None, None, None, str(Evidence.CALLS))
 
@@ -69,14 +70,3 @@ def _modules(rec: Recording) -> tuple[Counter[tuple[int, str]], Counter[tuple[in
                 inside[key] += 1
                 layers.setdefault(key[1], set()).add(int(table["layer"][row]))
     return found, inside, {family: len(held) for family, held in layers.items()}
-
-
-def _collectives(rec: Recording, phase: str) -> int:
-    """Calls seen in steps of one phase, and those of capture times the counted replays."""
-    table, replays = rec.tables["collectives"], replays_of(rec)
-    phases, stages = texts(rec, table, "phase"), texts(rec, table, "stage")
-    total = 0
-    for row, stage in enumerate(stages):
-        file, descriptor = int(table["file"][row]), int(table["descriptor"][row])
-        total += int(table["count"][row]) * times_of(stage, file, descriptor, phases[row], replays).get(phase, 0)
-    return total

@@ -145,7 +145,7 @@ class Meta:
     gates: GateFacts = field(default_factory=GateFacts)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Recording:
     """All that was read. Analyzers never change it."""
 
