@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from functools import cache
 
+import pytest
 from recording_kit import path
 from tree import ROOT
 
 from m3probe.model.report import BytesSection, QueuesSection, RepeatsSection, Report, ShapesSection
 from m3probe.pipeline import analyze, inspect, read, reading
+from m3probe.present.text import report_text
 
 SAMPLE = ROOT / "samples" / "live-cpu-moe-tp2"
 PROMPT_TOKENS = 4 * sum(range(40, 48))
@@ -99,3 +101,10 @@ def test_requests_and_the_prefix_cache_are_told() -> None:
     assert (
         f"hit 0.0% of {PROMPT_TOKENS:,} prompt tokens" in section.queues["prefix_cache"]
     )  # no block of 128 is ever full
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_no_figure_of_the_step_times_is_cut_by_a_narrow_page(width: int) -> None:
+    text = report_text(report(), width, color=False)
+    (prefill,) = (line for line in text.splitlines() if line.startswith("  prefill  NONE"))
+    assert prefill.endswith(" 302,455")  # µs a step waits for the next: 302,454.6
