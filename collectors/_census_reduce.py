@@ -1,7 +1,8 @@
 """What the graphs of one capture trace hold, reduced at once: kernels in launch order, with op, shapes and grid.
 
 Says the same as ``readers/_capture.py`` of the same trace, from the standard library and msgspec alone. On ROCm a launch
-between BeginCapture and EndCapture carries its kernel's name (seen on MI300X, roctracer); CUDA's launches carry none.
+between BeginCapture and EndCapture carries its kernel's name (seen on MI300X, roctracer); CUDA's launches carry none, and
+get theirs from the graph's nodes, which are made in the order of the launches (H200, CUDA 13.0, side streams too).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from m3probe.collectors._census_nodes import Node
 from m3probe.schema.records import CensusKernel
 
 CALLS = frozenset({"cuda_runtime", "cuda_driver"})
@@ -48,10 +50,28 @@ class _Trace(msgspec.Struct, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """Graphs in the order of their captures; ``unnamed``: launches inside of captures that name no kernel."""
+    """Graphs in the order of their captures, launches that name no kernel included (name "")."""
 
     graphs: tuple[tuple[CensusKernel, ...], ...]
-    unnamed: int
+
+    @property
+    def unnamed(self) -> int:
+        """Launches inside of captures that name no kernel."""
+        return sum(not kernel.name for graph in self.graphs for kernel in graph)
+
+    def named(self) -> Reduced:
+        """Without those."""
+        return Reduced(tuple(tuple(kernel for kernel in graph if kernel.name) for graph in self.graphs))
+
+    def with_nodes(self, nodes: Sequence[Sequence[Node]]) -> tuple[Reduced, int]:
+        """Names and grids by the graphs' nodes; ops and shapes of the launches where there are as many of both.
+
+        Returns: the graphs, and how many of them have no ops.
+        """
+        launched = self.graphs if len(self.graphs) == len(nodes) else [()] * len(nodes)
+        graphs = [_of_nodes(calls, held) for calls, held in zip(launched, nodes, strict=True)]
+        bare = sum(len(calls) != len(held) for calls, held in zip(launched, nodes, strict=True))
+        return Reduced(tuple(graphs)), bare
 
 
 def reduced(trace: bytes) -> Reduced:
@@ -66,16 +86,22 @@ def reduced(trace: bytes) -> Reduced:
     ends = sorted(_ns(e.ts) for e in calls if e.name.endswith("StreamEndCapture"))
     graphs: list[list[CensusKernel]] = [[] for _ in begins]
     ops = _Ops([e for e in events if e.ph == "X" and e.cat == "cpu_op"])
-    unnamed = 0
-    for launch in sorted((e for e in calls if "Launch" in e.name), key=lambda e: _ns(e.ts)):
+    for launch in sorted((e for e in calls if _launches(e.name)), key=lambda e: _ns(e.ts)):
         window = bisect_right(begins, _ns(launch.ts)) - 1
-        if window < 0 or bisect_right(ends, _ns(launch.ts)) != window:
-            continue
-        if launch.args.kernel:
+        if window >= 0 and bisect_right(ends, _ns(launch.ts)) == window:
             graphs[window].append(_kernel(launch, ops.around(launch)))
-        else:
-            unnamed += 1
-    return Reduced(tuple(map(tuple, graphs)), unnamed)
+    return Reduced(tuple(map(tuple, graphs)))
+
+
+def _launches(call: str) -> bool:
+    return "Launch" in call and "HostFunc" not in call
+
+
+def _of_nodes(calls: Sequence[CensusKernel], nodes: Sequence[Node]) -> tuple[CensusKernel, ...]:
+    if len(calls) != len(nodes):
+        return tuple(CensusKernel(node.name, grid=node.grid) for node in nodes)
+    pairs = zip(calls, nodes, strict=True)
+    return tuple(CensusKernel(node.name, call.op, call.dims, call.types, node.grid) for call, node in pairs)
 
 
 def _kernel(launch: _Event, op: _Event | None) -> CensusKernel:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from m3probe.collectors._census_nodes import Node, kernels
 from m3probe.collectors._census_reduce import Reduced, reduced
 
 
@@ -17,10 +18,12 @@ class CaptureWindow:
 
     Attributes:
         spent_ns: what all windows have cost start-up.
+        nodes: kernels of each graph whose capture has ended in this window, where they were read.
     """
 
     def __init__(self) -> None:
         self.spent_ns = 0
+        self.nodes: list[list[Node]] = []
         self._profiler: Any = None
 
     @property
@@ -35,7 +38,17 @@ class CaptureWindow:
         kinds = profiler.ProfilerActivity
         made = profiler.profile(activities=[kinds.CPU, kinds.CUDA], record_shapes=True, with_stack=False)
         made.start()
-        self._profiler = made
+        self._profiler, self.nodes = made, []
+        self.spent_ns += time.monotonic_ns() - begun
+
+    def read_nodes(self) -> None:
+        """Before a capture ends, in its thread and on its stream.
+
+        Raises:
+            Unread: see ``_census_nodes.kernels``.
+        """
+        begun = time.monotonic_ns()
+        self.nodes.append(kernels(sys.modules["torch"].cuda.current_stream().cuda_stream))
         self.spent_ns += time.monotonic_ns() - begun
 
     def close(self) -> Reduced:

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from tree import ROOT, shared_or_skip
 
+from m3probe.collectors._census_nodes import Node, Unread
 from m3probe.collectors._census_reduce import Reduced, reduced
 from m3probe.collectors._probe import Probe
 from m3probe.collectors.census import Census
@@ -89,13 +90,54 @@ def test_kernels_between_begin_and_end_have_their_innermost_op_and_grids_in_work
 
 
 def test_launches_that_name_no_kernel_are_counted_and_not_invented() -> None:
-    unnamed = [event("cudaStreamBeginCapture", 1), event("cudaLaunchKernel", 2), event("cudaStreamEndCapture", 3)]
-    assert reduced(trace(*unnamed)) == Reduced(((),), 1)
+    found = reduced(trace(*UNNAMED))
+    assert (found.unnamed, found.named()) == (2, Reduced(((),)))
+
+
+def test_nodes_give_names_and_grids_and_launches_give_operators() -> None:
+    nodes = [[Node("gemm", (4, 1, 1)), Node("triton", (8, 1, 1))]]
+    found, bare = reduced(trace(*UNNAMED)).with_nodes(nodes)
+    assert (rows(found), bare) == (
+        [(0, "gemm", "aten::mm", "[[8, 64], [64, 32]]", "", (4, 1, 1)), (0, "triton", "", "", "", (8, 1, 1))],
+        0,
+    )
+
+
+@pytest.mark.parametrize(
+    "nodes", [[[Node("gemm", (4, 1, 1))]], [[Node("gemm", (4, 1, 1))], [Node("gemm", (4, 1, 1))]]]
+)
+def test_where_launches_and_nodes_differ_in_number_there_are_no_operators(nodes: list[list[Node]]) -> None:
+    found, bare = reduced(trace(*UNNAMED)).with_nodes(nodes)
+    assert [(k.name, k.op, k.dims) for graph in found.graphs for k in graph] == [("gemm", "", "")] * len(nodes)
+    assert bare == len(nodes)
+
+
+def test_the_nodes_of_a_real_capture_are_the_kernels_of_its_replay() -> None:
+    """H200, torch 2.11, CUDA 13.0: a graph over two streams, its nodes as the driver gave them, one profiled replay."""
+    nodes = [[Node(name, tuple(grid)) for name, grid in graph] for graph in json.loads(H200.with_name("h200_nodes.json").read_text())]
+    found, bare = reduced(gzip.decompress(H200.read_bytes())).with_nodes(nodes)
+    replay = json.loads(gzip.decompress(H200.with_name("h200_replay.pt.trace.json.gz").read_bytes()))["traceEvents"]
+    ran = Counter((e["name"], tuple(e["args"]["grid"])) for e in replay if e["cat"] == "kernel")
+    assert Counter((k.name, k.grid) for k in found.graphs[0]) == ran
+    assert ran.total() == 13
+    assert bare == 1  # CUPTI gave this window's calls no times, so that none lies inside of the capture
 
 
 def test_what_is_no_trace_is_an_error_of_its_own_type() -> None:
     with pytest.raises(msgspec.MsgspecError):
         reduced(b'{"traceEvents": [{"ph": "X"')
+
+
+UNNAMED = (
+    event("cudaStreamBeginCapture", 1),
+    event("aten::mm", 2, "cpu_op", 3.0, **{"Input Dims": [[8, 64], [64, 32]]}),
+    event("cudaLaunchKernelExC", 3),
+    event("cudaMemcpyAsync", 6),
+    event("cudaLaunchHostFunc", 7),
+    event("cuLaunchKernelEx", 8, "cuda_driver"),
+    event("cudaStreamEndCapture", 9),
+)
+H200 = SMALL.with_name("h200_capture.pt.trace.json.gz")
 
 
 class Torch:
@@ -149,7 +191,11 @@ class Manager:
 
 
 class Runner:
+    def then(self) -> Any:
+        """What the capture does."""
+
     def _warmup_and_capture(self, desc: Any, cudagraph_runtime_mode: Any, num_warmups: int = 1) -> str:
+        self.then()
         return "captured"
 
 
@@ -242,15 +288,74 @@ def test_the_last_capture_of_a_descriptor_is_kept(torch: Torch) -> None:
 
 
 def test_a_gpu_whose_launches_name_no_kernel_gets_one_window_and_a_note(torch: Torch) -> None:
-    torch.trace = trace(
-        event("cudaStreamBeginCapture", 1), event("cudaLaunchKernel", 2), event("cudaStreamEndCapture", 3)
-    )
+    torch.trace = trace(*UNNAMED)
     guest = Guest()
     guest.part.loaded()
     Manager(torch, descriptor("FULL", 8), descriptor("FULL", 4)).capture(lambda _desc, warmup: warmup)
     assert torch.said == {"start": 1, "export": 1}
     assert guest.census() == []
-    assert "no kernel names" in guest.notes()["no_census"]
+    assert "nor do the graph's nodes: no end of a capture was seen" in guest.notes()["no_census"]
+
+
+class Graph:
+    """Stands for torch's CUDAGraph: each capture ends in it."""
+
+    def capture_end(self) -> str:
+        return "ended"
+
+
+def on_cuda(torch: Torch, monkeypatch: pytest.MonkeyPatch, kernels: Any) -> Graph:
+    """A CUDA build of torch whose driver tells ``kernels`` of the graph that is being captured."""
+    graphs = ModuleType("torch.cuda.graphs")
+    graphs.CUDAGraph = Graph  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torch.cuda.graphs", graphs)
+    monkeypatch.setattr("m3probe.collectors._census_window.kernels", kernels)
+    torch.version = SimpleNamespace(cuda="13.0")  # type: ignore[attr-defined]
+    torch.cuda = SimpleNamespace(current_stream=lambda: SimpleNamespace(cuda_stream=7))  # type: ignore[attr-defined]
+    return Graph()
+
+
+def capture(torch: Torch, graph: Graph, *descs: Any) -> list[str]:
+    """vLLM's loop, in which each capture ends a graph."""
+    ended: list[str] = []
+    runner = Runner()
+    for desc in descs:
+        runner.then = lambda: ended.append(graph.capture_end())  # type: ignore[method-assign]
+        runner._warmup_and_capture(desc, cudagraph_runtime_mode=SimpleNamespace(name="FULL"))
+    return ended
+
+
+def test_on_cuda_the_nodes_are_read_before_a_capture_ends(torch: Torch, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def kernels(stream: int) -> list[Node]:
+        asked.append(stream)
+        return [Node("gemm", (4, 1, 1)), Node("triton", (8, 1, 1))]
+
+    torch.trace, before = trace(*UNNAMED), dict(vars(Graph))
+    graph, guest = on_cuda(torch, monkeypatch, kernels), Guest()
+    guest.part.loaded()
+    assert capture(torch, graph, "rows 8", "rows 4") == ["ended", "ended"]
+    found = guest.census()
+    assert [[(k.name, k.op) for k in record.kernels] for record in found] == [[("gemm", "aten::mm"), ("triton", "")]] * 2
+    assert asked == [7, 7]
+    assert dict(vars(Graph)) == before
+    assert set(guest.notes()) == {"census"}
+
+
+def test_a_driver_that_does_not_tell_ends_the_census_and_not_the_capture(
+    torch: Torch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kernels(stream: int) -> list[Node]:
+        raise Unread("cuGraphGetNodes: error 900")
+
+    torch.trace = trace(*UNNAMED)
+    graph, guest = on_cuda(torch, monkeypatch, kernels), Guest()
+    guest.part.loaded()
+    assert capture(torch, graph, "rows 8", "rows 4") == ["ended", "ended"]
+    assert guest.census() == []
+    assert torch.said == {"start": 1, "export": 1}
+    assert "cuGraphGetNodes: error 900" in guest.notes()["no_census"]
 
 
 def test_a_broken_trace_ends_the_census_and_not_the_capture(torch: Torch, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ SEAMS = {
     "profile_sample": Seam(
         "vllm.v1.worker.gpu_worker", "Worker.sample_tokens", "the last kernels of a step: the window may close"
     ),
+    "census_end": Seam("torch.cuda.graphs", "CUDAGraph.capture_end", "CUDA: a captured graph's nodes are read"),
     "census_v2": Seam(
         "vllm.v1.worker.gpu.cudagraph_utils",
         "CudaGraphManager.capture",
