@@ -55,7 +55,11 @@ def with_ledger(rec: Recording, name: str, path: FastPath, row: PathRow) -> Path
         _replayed(rec, path, seen)
     found = list(_judged(rec, path, seen))
     if not any(j.ran for j in found) and not _settled(found):
-        return _unseen(rec, path, row, seen)
+        row = _unseen(rec, path, row, seen)
+        on_paper = bool(found) and rec.meta.setup is not None and row.verdict == PathVerdict.UNPROVEN
+        if not on_paper:
+            return row
+        return replace(row, configured=_configured(found) or row.configured, eligible=_eligible(seen, found))
     by_phase: dict[str, PathVerdict] = {}
     for j in found:
         by_phase[j.group.phase] = min(by_phase.get(j.group.phase, j.verdict), j.verdict, key=WORST.index)
@@ -113,9 +117,11 @@ def _group(rec: Recording, path: FastPath, seen: Seen, group: Group, kinds: list
     sizes = {size: tally for size, tally in seen.calls.get(group, {}).items() if tally.ran}
     for size, tally in sizes.items():
         said = seen.said_of(group, size)
-        here = verdicts(tally, said) if said.asked or state is None else _by_state(tally, state)
+        # nothing asks for it: a predicate that refuses says no more than that
+        off = state is not None and state.state is State.OFF and not said.allowed
+        here = verdicts(tally, said) if state is None or (said.asked and not off) else _by_state(tally, state)
         counts.update(here)
-        reasons |= dict.fromkeys(said.refused or (_why(state, here) if state else ()))
+        reasons |= dict.fromkeys((() if off else said.refused) or (_why(state, here) if state else ()))
         ran.update(tally.ran)
         fast += tally.fast.total()
     if not sizes and state is not None and state.state in _AS_ASKED:

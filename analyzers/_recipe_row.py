@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from m3probe.hardware import identify
+from m3probe.model.findings import Finding
 from m3probe.model.path_report import RecipeRow
 from m3probe.model.recipe_report import RecipeNote
 from m3probe.model.recording import Recording
+
+MOST_TOLD = 8
+"""Settings that one sentence names."""
 
 
 def recipe_row(rec: Recording) -> RecipeRow | None:
@@ -36,8 +40,35 @@ def _contradicts(rec: Recording, note: RecipeNote) -> Iterator[str]:
     ran_on = _device(rec)
     if ran_on and ran_on != note.gpu:
         yield f"the recording is of {ran_on}, the configuration was judged for {note.gpu} (--gpu)"
+    if note.differs:
+        yield differs(note)
     for reason in note.stops:
         yield f"this configuration does not start, so another one was recorded: {reason}"
+
+
+def differs(note: RecipeNote) -> str:
+    """Every setting that the running server resolved otherwise, in one sentence."""
+    said = [f"{d.flag} (asked {d.asked}, resolved {d.resolved})" for d in note.differs[:MOST_TOLD]]
+    more = f" and {len(note.differs) - MOST_TOLD:,} more" if len(note.differs) > MOST_TOLD else ""
+    return f"the server resolved otherwise than {note.source} asks: {', '.join(said)}{more}"
+
+
+def recipe_finding(rec: Recording) -> tuple[Finding, ...]:
+    """One finding where the recipe and the running server differ."""
+    note = rec.meta.recipe
+    if note is None or not note.differs:
+        return ()
+    return (
+        Finding(
+            id="paths.recipe_differs",
+            question="paths",
+            verdict="differs",
+            claim=differs(note),
+            where="",
+            evidence=(),
+            advice="The paths are judged by what was asked; without --recipe they are judged by what the server resolved.",
+        ),
+    )
 
 
 def _device(rec: Recording) -> str:

@@ -15,7 +15,7 @@ from m3probe.analyzers._ledger import is_live
 from m3probe.analyzers._ledger_paths import with_ledger
 from m3probe.analyzers._path_row import looked_at, row_of
 from m3probe.analyzers._places import Cell, Places, places
-from m3probe.analyzers._recipe_row import recipe_row
+from m3probe.analyzers._recipe_row import recipe_finding, recipe_row
 from m3probe.fastpaths import fast_paths
 from m3probe.model.executed import executed
 from m3probe.model.findings import Evidence, Finding, evidence
@@ -48,7 +48,7 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
         row = with_ledger(rec, name, path, row) if live else row
         rows.append(row)
         findings.append(_finding(row, found.calls, _asked(where, found.seen), trusted=not hides))
-    return Answer((PathsSection(tuple(rows), gate_rows(rec), recipe_row(rec)),), tuple(findings))
+    return Answer((PathsSection(tuple(rows), gate_rows(rec), recipe_row(rec)),), (*recipe_finding(rec), *findings))
 
 
 ANALYZER = Analyzer(title="Did each fast path run, and as what?", order=50, judge=judge)

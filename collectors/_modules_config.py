@@ -8,7 +8,7 @@ from typing import Any
 
 from m3probe.collectors._modules_look import get, word
 from m3probe.schema.records import Config
-from m3probe.schema.secrets import secret
+from m3probe.schema.secrets import hides
 
 SECTIONS = (
     "model", "cache", "parallel", "scheduler", "compilation", "attention", "kernel", "speculative", "kv_transfer", "quant",
@@ -40,9 +40,7 @@ def section(found: Any) -> dict[str, Any]:
         [f.name for f in fields(found)] if is_dataclass(found) else [n for n in vars(found) if not n.startswith("_")]
     )
     told = {
-        name: "(set)" if secret(name) and get(found, name) else get(found, name)
-        for name in names
-        if name not in LEFT_OUT
+        name: "(set)" if hides(name, get(found, name)) else get(found, name) for name in names if name not in LEFT_OUT
     }
     return {"class": type(found).__name__} | {name: plain(value) for name, value in told.items()}
 
@@ -66,11 +64,12 @@ def plain(value: Any, depth: int = 0) -> Any:
     if depth < DEEPEST:
         if isinstance(value, Mapping):
             items = list(value.items())[:MOST_ITEMS]
-            return {str(k): "(set)" if secret(str(k)) and v else plain(v, depth + 1) for k, v in items}
+            return {str(k): "(set)" if hides(str(k), v) else plain(v, depth + 1) for k, v in items}
         if isinstance(value, (list, tuple, set, frozenset)):
             return [plain(item, depth + 1) for item in list(value)[:MOST_ITEMS]]
         if is_dataclass(value) and not isinstance(value, type):
-            return {f.name: plain(get(value, f.name), depth + 1) for f in fields(value) if not secret(f.name)}
+            held = ((f.name, get(value, f.name)) for f in fields(value))
+            return {name: plain(inner, depth + 1) for name, inner in held if not hides(name, inner)}
     return word(value)[:MOST_TEXT]
 
 

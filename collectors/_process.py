@@ -102,7 +102,9 @@ def _device(worker: Any) -> _Device:
     if kind != "cuda" or torch is None:
         return _Device(kind)
     properties = torch.cuda.get_device_properties(device)
-    return _Device(kind, str(properties.name), str(getattr(properties, "gcnArchName", "")).partition(":")[0])
+    arch = str(getattr(properties, "gcnArchName", "")).partition(":")[0]
+    # torch for CUDA has the field too, with the device's name in it
+    return _Device(kind, str(properties.name), arch if arch.startswith("gfx") else "")
 
 
 def _started_ns() -> int:

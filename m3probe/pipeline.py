@@ -33,17 +33,17 @@ class Inspection:
 
 
 def read(paths: Sequence[Path], workload: Workload | None = None, progress: Progress = no_progress) -> Recording:
-    """Read inputs and attach what the user said about the run.
+    """Read inputs and attach what the user, or else a running server, said about the run.
 
     Raises:
         UnreadableInput: an input or the model config cannot be read.
     """
     rec = open_recording(paths, progress)
-    if workload is None:
+    if workload is None and not rec.meta.served:
         return rec
-    from m3probe.workload import with_workload
+    from m3probe.workload import Workload, with_workload
 
-    return with_workload(rec, workload)
+    return with_workload(rec, workload or Workload())
 
 
 def report(rec: Recording) -> Report:

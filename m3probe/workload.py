@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from m3probe.errors import UsageError
-from m3probe.model.recipe_report import RecipeNote
+from m3probe.hardware import accelerators, identify
+from m3probe.model.recipe_report import Difference, RecipeNote
 from m3probe.model.recording import Meta, Recording
 from m3probe.schema.gates import EvalRun, GateFacts, Score
+from m3probe.schema.setup import Setup
 
 if TYPE_CHECKING:
     from m3probe.recipe.asking import Server
 
 
+AS_RESOLVED = "what the server itself resolved"
 MOST_BYTES = 64 * 2**20
 """Of an evaluation or a file of cosines; lm-eval's results are a few hundred KiB, its samples lie beside them."""
 
@@ -60,6 +63,8 @@ def with_workload(rec: Recording, workload: Workload) -> Recording:
         meta = replace(meta, model=load_model_config(workload.model_config))
     if workload.server is not None:
         meta = _served(meta, workload.server, workload)
+    elif meta.served:
+        meta = _resolved(meta)
     return replace(rec, meta=meta)
 
 
@@ -81,6 +86,7 @@ def _served(meta: Meta, server: Server, workload: Workload) -> Meta:
         stops=judged.stops,
         warnings=judged.warnings,
         assumed=(*made.assumed, *judged.untold),
+        differs=_differs(meta, made.setup),
     )
     return replace(
         meta,
@@ -92,10 +98,41 @@ def _served(meta: Meta, server: Server, workload: Workload) -> Meta:
     )
 
 
+def _resolved(meta: Meta) -> Meta:
+    """What the running server said of itself stands in the place of a recipe."""
+    from m3probe.recipe.lines import build_line
+
+    setup = _running(meta)
+    if setup is None:
+        return meta
+    process, name = meta.served[0].process, _device(meta)
+    note = RecipeNote(
+        source=AS_RESOLVED,
+        build=build_line(setup.build, process.vllm, None),
+        gpu=accelerators()[name].name if name else process.device_name or setup.gfx or "a device that is not known",
+        stops=(),
+        warnings=(),
+        assumed=(),
+    )
+    return replace(meta, setup=setup, recipe=note)
+
+
+def _running(meta: Meta) -> Setup | None:
+    from m3probe.recipe.resolved import resolved
+
+    name = _device(meta)
+    return resolved(meta.served, next(iter(meta.devices), None), accelerators()[name] if name else None)
+
+
+def _differs(meta: Meta, asked: Setup) -> tuple[Difference, ...]:
+    from m3probe.recipe.differs import differences
+
+    found = _running(meta)
+    return differences(asked, found) if found else ()
+
+
 def _device(meta: Meta) -> str | None:
     """The trace's own device by its file name, where it is one that is known."""
-    from m3probe.hardware import accelerators, identify
-
     if not meta.devices:
         return None
     it = meta.devices[0]

@@ -257,8 +257,9 @@ class Transfer:
 
 
 def test_the_configuration_is_plain_data_and_keeps_no_key() -> None:
-    extra = {"proxy_ip": "10.0.0.1", "api_key": "sk-1", "ports": (1, 2), "deep": {"password": "x", "n": 3}}
-    text = SimpleNamespace(to_dict=lambda: {"hidden_size": 6144, "dtype": object}, architectures=None)
+    extra = {"proxy_ip": "10.0.0.1", "api_key": "sk-1", "ports": (1, 2), "deep": {"password": 1234, "n": 3}}
+    sizes = {"hidden_size": 6144, "dtype": object, "num_key_value_heads": 4, "eos_token_id": 2}
+    text = SimpleNamespace(to_dict=lambda: sizes, architectures=None)
     model = SimpleNamespace(
         hf_config=SimpleNamespace(architectures=["M3"]), hf_text_config=text, model="/m", hf_token="y"
     )
@@ -273,8 +274,9 @@ def test_the_configuration_is_plain_data_and_keeps_no_key() -> None:
         "deep": {"password": "(set)", "n": 3},
     }
     assert (made.model["hidden_size"], made.model["architectures"]) == (6144, ["M3"])
+    assert (made.model["num_key_value_heads"], made.model["eos_token_id"]) == (4, 2)  # sizes, though key is in the name
     assert "hf_config" not in made.sections["model"]
-    assert "sk-1" not in str(made) and "hf_abc" not in str(made)
+    assert "1234" not in str(made) and "sk-1" not in str(made) and "hf_abc" not in str(made)
 
 
 def test_a_worker_without_a_model_is_one_note_and_no_error() -> None:

@@ -10,6 +10,8 @@ from guest_kit import files, only, read
 from live_starts import LOAD, OUTPUT_TOKENS, PROMPT_TOKENS, Live
 from tree import ROOT
 
+from m3probe import pipeline
+from m3probe.model.path_report import PathsSection
 from m3probe.schema import records
 
 HIDDEN, HEADS, KV_HEADS, HEAD, EXPERTS, TOP_K, MOE, VOCAB, LAYERS, TP = 256, 4, 2, 64, 8, 2, 128, 1024, 2, 2
@@ -68,6 +70,21 @@ def test_no_part_of_the_probe_failed(tp2: Live) -> None:
     bad = {"part_failed", "hook_failed", "no_recording", "no_socket", "shared_folder"}
     notes = [n for path in files(tp2.folder) for n in only(records.Note, read(path)[0])]
     assert [n.text for n in notes if n.word in bad] == []  # type: ignore[union-attr]
+
+
+def test_graphs_that_enforce_eager_turned_off_are_off(tp2: Live) -> None:
+    """The start's own flags and no recipe: --enforce-eager and -tp 2 on a CPU, which has no path of a GPU."""
+    rec = pipeline.read([tp2.folder])
+    assert rec.meta.setup is not None
+    assert (rec.meta.setup.tp, rec.meta.setup.gfx, rec.meta.setup.flags["--enforce-eager"]) == (TP, "cpu", True)
+    assert rec.meta.setup.model.kv_heads == KV_HEADS
+    section = pipeline.report(rec).answer.section(PathsSection)
+    assert section is not None
+    graphs = next(row for row in section.paths if row.id == "graph_replay")
+    assert graphs.verdict == "off"
+    assert set(graphs.by_phase.values()) == {"off"}
+    assert graphs.reasons == ("off: enforce_eager is on, as the server resolved it",)
+    assert {row.verdict for row in section.paths} == {"off", "executed"}
 
 
 @pytest.mark.parametrize("rank", RANKS)

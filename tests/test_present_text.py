@@ -193,6 +193,18 @@ def test_summary_gives_totals_ranks_devices_and_versions() -> None:
     assert "rank 0 of 4 · device 0 · NVIDIA H200, 132 units · model MiniMax-M3 · tp 4 · vllm 0.33.0" in text
 
 
+@pytest.mark.parametrize(
+    ("trace", "said"),
+    [("0.25.1", "tp 4 · vllm 0.25.1\n"), ("0.25.0", "tp 4 · vllm 0.25.1 (server) · vllm 0.25.0 (trace)\n")],
+)
+def test_one_version_of_a_trace_and_a_server_is_said_once(trace: str, said: str) -> None:
+    report = build.full_report()
+    section = report.answer.section(SummarySection)
+    assert section is not None
+    section.meta["versions"] = {"vllm": "0.25.1", "vllm_version": trace}
+    assert said in report_text(report, 200, color=False)
+
+
 def test_families_are_bars_by_share() -> None:
     text = report_text(build.full_report(), 120, color=False)
     assert line_with(text, "  moe_gemm").split()[:4] == ["moe_gemm", "30", "6.00", "60.0"]

@@ -12,6 +12,7 @@ import pytest
 from recording_kit import path
 from tree import ROOT
 
+from m3probe.model.path_report import PathsSection
 from m3probe.model.report import BytesSection, QueuesSection, RepeatsSection, Report, ShapesSection
 from m3probe.pipeline import analyze, inspect, read, reading
 from m3probe.present.text import report_text
@@ -90,8 +91,26 @@ def test_the_experts_ran_in_every_layer_of_every_step_and_no_graph_was_replayed(
     steps = inspect(read([SAMPLE])).facts["steps_counted"]
     moe, graphs = path(report(), "moe_backend"), path(report(), "graph_replay")
     assert (moe.verdict, moe.counts["calls"]) == ("executed", 2 * sum(steps.values()))
-    assert (graphs.verdict, graphs.counts["calls"]) == ("declined", 0)
-    assert path(report(), "sparse_attention").verdict == "unproven"
+    assert (graphs.verdict, graphs.counts["calls"]) == ("off", 0)
+    assert graphs.reasons == ("off: enforce_eager is on, as the server resolved it",)
+    assert set(graphs.by_phase.values()) == {"off"}
+    assert path(report(), "sparse_attention").verdict == "off"  # no MiniMax M3
+
+
+def test_its_own_configuration_leaves_no_path_of_a_gpu_open() -> None:
+    """A CPU: what needs a GPU or ROCm is off, nothing is missed, and a switch that nobody gave is not said to be asked for."""
+    section = report().answer.section(PathsSection)
+    assert section is not None
+    assert section.recipe is not None
+    assert (section.recipe.source, section.recipe.vllm, section.recipe.gpu) == (
+        "what the server itself resolved", "0.32.0", "cpu",
+    )  # fmt: skip
+    assert {row.id: row.verdict for row in section.paths if row.verdict != "off"} == {"moe_backend": "executed"}
+    assert path(report(), "custom_all_reduce").reasons == (
+        "off: disable_custom_all_reduce is on, as the server resolved it",
+    )
+    assert path(report(), "router_gemm").reasons[0].startswith("off: the server runs on a CPU")
+    assert path(report(), "moe_backend").eligible == "yes"
 
 
 def test_requests_and_the_prefix_cache_are_told() -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from m3probe.fastpaths._capture_sizes import Sizes, general, queries, uniform, whole
-from m3probe.fastpaths._m3 import as_object, build_name, flag, number, on_rocm, option, v2_runner
+from m3probe.fastpaths._m3 import as_object, build_name, flag, number, on_rocm, option, told, v2_runner
 from m3probe.schema.setup import Point, Setup
 from m3probe.schema.verdicts import Phase
 
@@ -103,7 +103,7 @@ def refused_mode(setup: Setup) -> str:
 def turned_off(setup: Setup) -> str:
     """The words that turn graphs off; empty when nobody did."""
     if flag(setup, "enforce-eager"):
-        return "--enforce-eager"
+        return told(setup, "enforce-eager")
     if asked_mode(setup) != "NONE":
         return ""
     unset = option(setup, "compilation-config", "cudagraph_mode") is None

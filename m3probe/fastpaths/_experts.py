@@ -61,6 +61,11 @@ def aiter_off(setup: Setup) -> str:
     return ", ".join(off)
 
 
+def aiter_lacks(setup: Setup) -> str:
+    """Why a running server surely has no AITER experts: it runs on another vendor's device; empty elsewhere."""
+    return f"{setup.gfx} is no ROCm GPU: AITER's experts are ROCm's alone" if setup.resolved and no_amd(setup) else ""
+
+
 def on_arch(setup: Setup, archs: tuple[str, ...]) -> bool | None:
     """Whether the GPU is one of these families; None where it is not known, or another vendor's."""
     return setup.gfx.startswith(archs) if setup.gfx and not no_amd(setup) else None
@@ -81,6 +86,8 @@ def aiter_switch(setup: Setup) -> Met:
 def expert_layers(setup: Setup, _point: Point) -> Met:
     """The model has experts at all."""
     layers = setup.model.moe_layers
+    if layers is None and setup.model.experts:
+        return yes(f"the model has {setup.model.experts} experts")
     if layers is None:
         return unknown("whether the model has expert layers is not known")
     return met(layers > 0, f"{layers} of {setup.model.layers} layers have experts")

@@ -14,6 +14,8 @@ BLOCK = 128
 FP8_INDEX = ("fp8", "fp8_e4m3")
 AITER, SHUFFLE = "VLLM_ROCM_USE_AITER", "VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT"
 V2 = "VLLM_USE_V2_MODEL_RUNNER"
+RUNNER = "use-v2-model-runner"
+"""No flag of vLLM's: what a running server resolved (``VllmConfig.use_v2_model_runner``)."""
 
 
 def yes(text: str) -> Met:
@@ -77,6 +79,13 @@ def absent(setup: Setup, rule: str) -> bool:
     return setup.build.rule(rule).status is RuleStatus.ABSENT
 
 
+def told(setup: Setup, name: str) -> str:
+    """A switch that is on, in words: ``--enforce-eager``; of a running server, where nobody may have asked for it,
+    ``enforce_eager is on, as the server resolved it``.
+    """
+    return f"{name.replace('-', '_')} is on, as the server resolved it" if setup.resolved else f"--{name}"
+
+
 def on_rocm(setup: Setup) -> bool | None:
     """Whether the GPU is AMD's; None: not known."""
     return setup.gfx.startswith("gfx") if setup.gfx else None
@@ -108,7 +117,10 @@ def index_dtype(setup: Setup) -> str:
 
 
 def v2_runner(setup: Setup) -> bool | None:
-    """Whether Model Runner V2 drives MiniMax M3: the variable, else the build's default and what V2 cannot do yet."""
+    """Whether Model Runner V2 drives MiniMax M3: what a server resolved, the variable, else the build's default and what V2 cannot do yet."""
+    resolved = flag(setup, RUNNER)
+    if isinstance(resolved, bool):
+        return resolved
     if V2 in setup.env:
         return setup.int_on(V2, default=None)
     rule = setup.build.rule("runner_v2_m3")

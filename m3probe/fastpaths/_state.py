@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from m3probe.schema.paths import Asked, FastPath, Need, When
+from m3probe.schema.paths import Anchor, Asked, FastPath, Need, When
 from m3probe.schema.setup import Held, Met, Point, Setup, State, Watched
 
 _NAMED = 6
+CPU = "cpu"
+"""``Setup.gfx`` of a server that a recording says runs on a CPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,9 @@ def _settled(path: FastPath, setup: Setup, point: Point) -> PathState:
     text = asked.text if asked else ""
     if asked and asked.state is Held.NO:
         return PathState(State.OFF, text, ())
-    judged = tuple(Judged(need, _answer(need, setup, point)) for need in path.needs)
+    if setup.gfx == CPU and path.counted_by is Anchor.KERNEL and not path.chooses:
+        return PathState(State.OFF, "the server runs on a CPU: no GPU, so not ROCm, and no kernel of it", ())
+    judged = tuple(Judged(need, _started(need, _answer(need, setup, point), setup)) for need in path.needs)
     if any(j.answer.held is Held.NO and j.need.when is When.START for j in judged):
         return PathState(State.REFUSED_AT_START, text, judged)
     if any(j.answer.held is Held.NO for j in judged):
@@ -81,6 +85,15 @@ def _settled(path: FastPath, setup: Setup, point: Point) -> PathState:
     if unknown or any(j.answer.held is Held.UNKNOWN for j in judged):
         return PathState(State.UNPROVEN, text, judged)
     return PathState(State.ELIGIBLE, text, judged)
+
+
+def _started(need: Need, answer: Met, setup: Setup) -> Met:
+    """A running server has met what is asked at its start; where a rule says that it does not start, the rule is in doubt."""
+    if not setup.resolved or need.when is not When.START or answer.held is Held.YES:
+        return answer
+    if answer.held is Held.UNKNOWN:
+        return Met(Held.YES, f"the engine started: {need.text}")
+    return Met(Held.UNKNOWN, f"the engine did start, which the rules here do not allow: {answer.text}")
 
 
 def _answer(need: Need, setup: Setup, point: Point) -> Met:

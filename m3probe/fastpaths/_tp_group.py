@@ -18,6 +18,7 @@ ALIGN = 16
 """Bytes: QuickReduce, AITER's and vLLM's all-reduce refuse a payload that is no multiple of it."""
 ARCHS = ("gfx94", "gfx95")
 BATCH_INVARIANT = "VLLM_BATCH_INVARIANT"
+ONE_RANK = "TP1: no all-reduce"
 # These turn custom all-reduces off for VLLM_BATCH_INVARIANT and for --nnodes > 1 (config/parallel.py:963 and :991).
 _TURNS_OFF = ("0.24.0", "0.25.1")
 # These drop QuickReduce and AITER alone (cuda_communicator.py:78-82, :184) and ask whether the group spans nodes.
@@ -92,7 +93,7 @@ def fixed_order(setup: Setup) -> Met:
 
 
 def _ranks(setup: Setup) -> Met:
-    return no("TP1: no all-reduce") if setup.tp == 1 else yes(f"TP{setup.tp}")
+    return no(ONE_RANK) if setup.tp == 1 else yes(f"TP{setup.tp}")
 
 
 def _gpu(setup: Setup) -> Met:

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from m3probe.fastpaths._all_reduce import aiter_asked, aiter_custom, backends, custom, quick_reduce
 from m3probe.fastpaths._comm_variants import AITER_AR, BARE_AR, FLYDSL, HIP, RCCL_AR, VLLM_AR
-from m3probe.fastpaths._m3 import no, unknown, yes
-from m3probe.fastpaths._tp_group import allowed, at_size, switched_on
+from m3probe.fastpaths._m3 import no, told, unknown, yes
+from m3probe.fastpaths._tp_group import ONE_RANK, allowed, at_size, switched_on
 from m3probe.schema.paths import Asked, Effect, FastPath, Need, Role, When
 from m3probe.schema.setup import Held, Met, Point, Setup
 from m3probe.schema.verdicts import Family
@@ -18,9 +18,11 @@ _FLAG = "disable-custom-all-reduce"
 
 
 def asked(setup: Setup) -> Asked:
-    """On by default."""
+    """On by default, where there is anything to reduce."""
+    if setup.tp == 1:
+        return Asked(Held.NO, ONE_RANK)
     if switched_on(setup, _FLAG):
-        return Asked(Held.NO, f"--{_FLAG}")
+        return Asked(Held.NO, told(setup, _FLAG))
     theirs = aiter_asked(setup)
     mine = "AITER's" if theirs.held is Held.YES else "vLLM's" if theirs.held is Held.NO else "AITER's or vLLM's"
     return Asked(Held.YES, f"--{_FLAG} is not set: {mine} ({theirs.text})")

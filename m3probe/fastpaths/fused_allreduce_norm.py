@@ -9,7 +9,7 @@ about payloads above the one-stage limits, which M3 never sends to the fused op.
 from m3probe.fastpaths._all_reduce import aiter_asked, aiter_custom
 from m3probe.fastpaths._comm_variants import fused_bytes, fused_calls, fused_packs, fused_rows
 from m3probe.fastpaths._m3 import absent, build_name, yes
-from m3probe.fastpaths._tp_group import allowed, amd, at_size, no_amd
+from m3probe.fastpaths._tp_group import ONE_RANK, allowed, amd, at_size, no_amd
 from m3probe.schema.paths import Asked, Effect, FastPath, Need, Role, Variant, When
 from m3probe.schema.setup import Held, Met, Point, Setup, met
 from m3probe.schema.verdicts import Family
@@ -18,7 +18,9 @@ _RULE = ("fused_ar_norm",)
 
 
 def asked(setup: Setup) -> Asked:
-    """On with AITER's all-reduce, in builds whose model file calls it."""
+    """On with AITER's all-reduce, in builds whose model file calls it; one rank has nothing to reduce."""
+    if setup.tp == 1:
+        return Asked(Held.NO, ONE_RANK)
     if no_amd(setup):
         return Asked(Held.UNKNOWN, no_amd(setup))
     if absent(setup, "fused_ar_norm"):

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from m3probe.fastpaths._expert_variants import CK, FLYDSL_W4A4, FUSED_MOE, TRITON_KERNELS, TWO_GEMMS
 from m3probe.fastpaths._experts import (
+    aiter_lacks,
     aiter_off,
     aiter_switch,
     backend_word,
@@ -44,6 +45,8 @@ def asked(setup: Setup) -> Asked:
     said = f"--moe-backend {word}"
     if quant not in (None, "mxfp4"):
         return Asked(Held.NO, f"the experts are {quant}, not mxfp4")
+    if aiter_lacks(setup):
+        return Asked(Held.NO, aiter_lacks(setup))
     names = setup.build.rule("moe_backend_names")
     if quant is None or not names.known or no_amd(setup):
         why = "the experts' quantisation is not known" if quant is None else f"rule moe_backend_names is {names.status}"

@@ -5,7 +5,7 @@ oracle knows neither AITER nor the word triton. A name on the command line never
 """
 
 from m3probe.fastpaths._expert_variants import FLYDSL_MXFP8, FUSED_MOE, NATIVE_MXFP8
-from m3probe.fastpaths._experts import aiter_off, backend_word, expert_layers, no_such_name, when_auto
+from m3probe.fastpaths._experts import aiter_lacks, aiter_off, backend_word, expert_layers, no_such_name, when_auto
 from m3probe.fastpaths._experts_mxfp8 import (
     MXFP8_AITER,
     mxfp8_activation,
@@ -28,8 +28,11 @@ def asked(setup: Setup) -> Asked:
     said = f"--moe-backend {word}"
     if quant not in (None, "mxfp8"):
         return Asked(Held.NO, f"the experts are {quant}, not mxfp8")
-    if word == "auto" and absent(setup, "mxfp8_moe_aiter") and not no_amd(setup):
-        return Asked(Held.NO, f"{build_name(setup)} has no AITER MXFP8 experts: {mxfp8_pick(setup).text}")
+    lacks = aiter_lacks(setup)
+    if not lacks and word == "auto" and absent(setup, "mxfp8_moe_aiter") and not no_amd(setup):
+        lacks = f"{build_name(setup)} has no AITER MXFP8 experts: {mxfp8_pick(setup).text}"
+    if lacks:
+        return Asked(Held.NO, lacks)
     names = setup.build.rule("moe_backend_names")
     if quant is None or not names.known or no_amd(setup):
         why = "the experts' quantisation is not known" if quant is None else f"rule moe_backend_names is {names.status}"

@@ -12,6 +12,7 @@ from dataclasses import replace
 from m3probe.fastpaths._expert_pick import pick
 from m3probe.fastpaths._m3 import no, unknown, yes
 from m3probe.fastpaths._shared_expert import FSE_ENV, fused_shared, shared_quant
+from m3probe.fastpaths._tp_group import no_amd
 from m3probe.fastpaths._tuned_keys import dense_keys, dense_kind, keys_of, moe_key
 from m3probe.schema.paths import Anchor, Asked, Effect, FastPath, Need, Role, Variant, When
 from m3probe.schema.setup import Held, Met, Point, Setup
@@ -40,6 +41,8 @@ def asked(setup: Setup) -> Asked:
         return Asked(Held.YES, f"{chosen.text} looks its tuned table up")
     if dense:
         return Asked(Held.YES, f"BF16 GEMMs look the {dense} table up")
+    if no_amd(setup):
+        return Asked(Held.NO, f"{setup.gfx} is no ROCm GPU: no AITER whose experts look a table up")
     if chosen.aiter is None and chosen.starts is not False:
         return Asked(Held.UNKNOWN, chosen.text)
     return Asked(Held.NO, f"{chosen.text}: no tuned table is read")

@@ -196,8 +196,20 @@ class Warned:
 
 
 @dataclass(frozen=True, slots=True)
+class Difference:
+    """One setting that a recipe and the running server do not agree on; ``flag`` may be a variable."""
+
+    flag: str
+    asked: str
+    resolved: str
+
+
+@dataclass(frozen=True, slots=True)
 class RecipeNote:
-    """A configuration that was given beside a recording; ``source`` is its file."""
+    """The configuration that paths are held against; ``source``: its file, or what a running server said of itself.
+
+    ``differs``: where the server of a live recording resolved something else.
+    """
 
     source: str
     build: BuildLine
@@ -205,6 +217,7 @@ class RecipeNote:
     stops: tuple[str, ...]
     warnings: tuple[Warned, ...]
     assumed: tuple[str, ...]
+    differs: tuple[Difference, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import numpy as np
 
 from m3probe.model.model_config import ModelConfig
 from m3probe.model.recipe_report import RecipeNote
+from m3probe.model.served import Served
 from m3probe.model.tables import GRAPH_LAUNCH, NONE, TABLES, Array, Table, empty_columns
 from m3probe.schema.gates import GateFacts
 from m3probe.schema.setup import Setup
@@ -139,8 +140,11 @@ class Meta:
     model: ModelConfig | None = None
     tp: int | None = None
     ep: int | None = None
+    served: tuple[Served, ...] = ()
+    """What processes of a live recording said of their configuration."""
     setup: Setup | None = None
-    """The server's configuration, where the user gave it: what makes ``missed`` and ``declined`` of ``unproven``."""
+    """The server's configuration, as the user gave it or as the server resolved it: what makes ``missed`` and
+    ``declined`` of ``unproven``."""
     recipe: RecipeNote | None = None
     gates: GateFacts = field(default_factory=GateFacts)
 

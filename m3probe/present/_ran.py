@@ -53,8 +53,20 @@ def _machine(summary: Summary, meta: Mapping[str, Any]) -> list[str]:
         said.append(f"device {listed([str(device) for device in summary.devices], 8)}")
     said.append(_device(meta.get("device") or {}))
     said += [f"{key} {meta[key]}" for key in ("model", "tp", "ep") if meta.get(key)]
-    versions = sorted((meta.get("versions") or {}).items())
-    return said + [f"{name.removesuffix('_version').replace('_', ' ')} {version}" for name, version in versions]
+    return said + _versions(meta.get("versions") or {})
+
+
+def _versions(versions: Mapping[str, str]) -> list[str]:
+    """``vllm_version`` of a trace and ``vllm`` of a guest are one thing; where they differ both are said, and whose."""
+    said = []
+    for name, version in sorted(versions.items()):
+        bare = name.removesuffix("_version")
+        other = versions.get(f"{bare}_version" if bare == name else bare) if name in {bare, f"{bare}_version"} else None
+        if bare != name and other == version:
+            continue
+        whose = "" if other in (None, version) else " (trace)" if bare != name else " (server)"
+        said.append(f"{bare.replace('_', ' ')} {version}{whose}")
+    return said
 
 
 def _device(device: Mapping[str, Any]) -> str:

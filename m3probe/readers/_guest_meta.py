@@ -8,6 +8,7 @@ from typing import Any
 from m3probe.errors import UnreadableInput
 from m3probe.model.model_config import ModelConfig, model_config_of
 from m3probe.model.recording import Meta
+from m3probe.model.served import Served
 from m3probe.schema import records
 from m3probe.schema.gates import GateFacts
 
@@ -25,6 +26,7 @@ def with_guest(meta: Meta, process: records.Process, found: dict[type[records.Re
     for gate in found.get(records.Gate, []):
         gates = merged(gates, gate.facts)
     configs = found.get(records.Config, [])
+    served = (Served(process, configs[-1]),) if configs else ()
     return replace(
         meta,
         versions=versions,
@@ -33,6 +35,7 @@ def with_guest(meta: Meta, process: records.Process, found: dict[type[records.Re
         ep=meta.ep if meta.ep is not None else _size(process.ep),
         model=meta.model or next(filter(None, (_model(config) for config in configs)), None),
         gates=gates,
+        served=(*meta.served, *served),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from m3probe.model.model_config import (
     ModelConfig,
     load_model_config,
     minimax_m3,
+    model_config_of,
 )
 from m3probe.readers.small_file import read_small
 from m3probe.recipe.quantization import Quantization, of_config, of_name
@@ -24,6 +25,20 @@ from m3probe.schema.setup import ModelFacts
 
 ACTIVATION = (1.702, 1.0, 7.0)
 """SwiGLU-OAI alpha, beta and limit of the published checkpoint."""
+HIDDEN = "(set)"
+"""What a guest writes in the place of a value whose name may be a key's."""
+_FACT_OF = {
+    "hidden_size": "hidden_size",
+    "num_hidden_layers": "layers",
+    "num_attention_heads": "q_heads",
+    "num_key_value_heads": "kv_heads",
+    "head_dim": "head_dim",
+    "num_local_experts": "experts",
+    "num_experts_per_tok": "top_k",
+    "n_shared_experts": "shared_experts",
+    "intermediate_size": "moe_intermediate",
+    "max_position_embeddings": "max_positions",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +100,24 @@ def _from_file(file: Path, model: str, quantization: str | None, *, asked: bool)
         return Known(None, _generic(model, raw, weights), (why,))
     said = () if found else (weights.assumed or "the weights' dtype is not known from quantization_config",)
     return _known(config, model, weights, raw, tuple(said))
+
+
+def known_of(raw: Mapping[str, Any], model: str, weights: Quantization) -> Known:
+    """Facts by a config.json's values as a recording holds them; values that it lacks are not known.
+
+    ``HIDDEN`` stands where a recording keeps a value back. MiniMax M3's class gives absent keys the published
+    checkpoint's values, and those of a hidden key would be a guess.
+    """
+    hidden = {key for key, value in raw.items() if value == HIDDEN}
+    told = {key: value for key, value in raw.items() if key not in hidden}
+    try:
+        known = _known(model_config_of(told, "the recording's model"), model, weights, told, ())
+    except M3ProbeError:
+        return Known(None, _generic(model, told, weights) if told else ModelFacts(name=model))
+    if not hidden:
+        return known
+    lost: dict[str, Any] = {fact: None for key, fact in _FACT_OF.items() if key in hidden}
+    return Known(None, replace(known.facts, **lost))
 
 
 def _is_foreign(raw: Mapping[str, Any]) -> bool:

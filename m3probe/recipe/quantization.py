@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 MXFP8, MXFP4, BF16 = "mxfp8", "mxfp4", "bf16"
+_PLAIN = {"bfloat16": BF16, "float16": "fp16", "float32": "fp32"}
 MODELOPT_CLASS, QUARK_CLASS = "ModelOptMxFp8Config", "QuarkConfig"
 
 
@@ -38,6 +39,26 @@ def of_config(config: Mapping[str, Any]) -> Quantization | None:
     if method == "mxfp8" or ("modelopt" in method and "MXFP8" in _algorithm(section)):
         return Quantization(MXFP8, MXFP8, MODELOPT_CLASS)
     return _quark(section) if method == "quark" else None
+
+
+def of_resolved(method: Any, section: Any, dtype: str) -> Quantization:
+    """From what a running vLLM holds: ``ModelConfig.quantization`` and ``VllmConfig.quant_config``.
+
+    Args:
+        method: None where the model is not quantised.
+        section: that object's class and values; None where there is none.
+        dtype: of unquantised weights, without ``torch.``.
+    """
+    if section is None and method is None:
+        word = _PLAIN.get(dtype)
+        return Quantization(word, word)
+    name = section.get("class") if isinstance(section, Mapping) else None
+    if name == MODELOPT_CLASS:
+        return Quantization(MXFP8, MXFP8, MODELOPT_CLASS)
+    if name == QUARK_CLASS and isinstance(section, Mapping):
+        inner = section.get("quant_config")
+        return (_quark(inner) if isinstance(inner, Mapping) else None) or Quantization(config_class=QUARK_CLASS)
+    return Quantization(config_class=name if isinstance(name, str) else None)
 
 
 def of_name(model: str, quantization: str | None) -> Quantization:

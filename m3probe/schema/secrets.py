@@ -9,9 +9,9 @@ TOLD = (
     "VLLM_", "AITER_", "M3PROBE", "HIP_", "HSA_", "ROCR_", "ROCM_", "CUDA_", "NCCL_", "RCCL_", "PYTORCH_", "TORCH_",
     "TRITON_", "OMP_", "ROCPROFILER_", "GPU_MAX_HW_QUEUES", "HF_HUB_OFFLINE",
 )  # fmt: skip
-_HIDDEN = re.compile(
-    r"(?:^|[_-])(?:API)?(?:KEYS?|TOKEN|SECRETS?|PASSWORD|PASSWD|CREDENTIALS?)(?:$|[_-])", re.IGNORECASE
-)
+_WORD = r"(?:^|[_-])(?:API)?(?:KEYS?|TOKEN|SECRETS?|PASSWORD|PASSWD|CREDENTIALS?)"
+_HIDDEN = re.compile(rf"{_WORD}(?:$|[_-])", re.IGNORECASE)
+_NAMED_SO = re.compile(rf"{_WORD}$", re.IGNORECASE)
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
@@ -41,3 +41,11 @@ def secret(name: str) -> bool:
     Whole words count: ``VLLM_API_KEY`` and ``--api-key``, not ``tokenizer`` or ``max_tokens``.
     """
     return bool(_HIDDEN.search(name.lstrip("-")))
+
+
+def hides(name: str, value: object) -> bool:
+    """Whether a field's value may be a key. A number is one only where the name ends so: not ``num_key_value_heads``,
+    ``dbo_decode_token_threshold`` or ``eos_token_id``.
+    """
+    number = isinstance(value, (int, float))
+    return bool(value) and (bool(_NAMED_SO.search(name)) if number else secret(name))

@@ -109,7 +109,10 @@ def _is_int(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The whole of it. ``env`` and ``flags`` hold only what was set; defaults are each path's own."""
+    """The whole of it. ``env`` and ``flags`` hold only what was set; defaults are each path's own.
+
+    Of a running server ``flags`` hold what it resolved, defaults included (``resolved``).
+    """
 
     build: Build = field(default_factory=Build)
     model: ModelFacts = field(default_factory=ModelFacts)
@@ -127,6 +130,8 @@ class Setup:
     tuned_tables: Mapping[str, Any] = field(default_factory=dict)
     uncertain: tuple[str, ...] = ()
     """Variables and flags that a condition of the input decides: what ``env`` and ``flags`` say of them may not hold."""
+    resolved: bool = False
+    """A running server said it: its engine did start, and a flag may be a default that nobody asked for."""
 
     def on(self, name: str, default: bool | None) -> bool | None:
         """An on/off variable that vLLM reads by ``.lower() in ("true", "1")``: no blanks are taken off."""

@@ -1,0 +1,94 @@
+"""What a recipe asks for and the running server did not resolve: flag by flag, as few words as it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from m3probe.fastpaths._capture import asked_mode, compilation_mode, level
+from m3probe.fastpaths._m3 import as_object
+from m3probe.fastpaths._tp_group import model_dtype
+from m3probe.model.recipe_report import Difference
+from m3probe.recipe.resolved_flags import word
+from m3probe.schema.secrets import TOLD
+from m3probe.schema.setup import Setup
+
+NOT_ASKED, NOT_SET = "nothing", "not set"
+OFF_BY_DEFAULT = ("--enforce-eager", "--enable-expert-parallel", "--disable-custom-all-reduce")
+SIZES = {"--tensor-parallel-size": "tp", "--pipeline-parallel-size": "pp", "--data-parallel-size": "dp"}
+_SAME: Mapping[str, Callable[[Setup], object]] = {
+    "--compilation-config.cudagraph_mode": asked_mode,
+    "--compilation-config.mode": compilation_mode,
+    "--optimization-level": level,
+    "--dtype": model_dtype,
+}
+"""Settings that one value has several words for, each read as the paths read it."""
+OURS = "VLLM_ROCM_"
+"""Variables that nobody but a user sets: told where the server has one and the recipe does not."""
+DEEPEST, MOST_TEXT = 3, 60
+
+
+def differences(asked: Setup, found: Setup) -> tuple[Difference, ...]:
+    """Settings on which both speak and do not agree; those that hang on a condition of the recipe are left out."""
+    told = (*_build(asked, found), *_sizes(asked, found), *_flags(asked, found), *_env(asked, found))
+    return tuple(d for d in told if d.flag.partition(".")[0] not in {*asked.uncertain, *found.uncertain})
+
+
+def _build(asked: Setup, found: Setup) -> Iterator[Difference]:
+    mine, theirs = asked.build.version, found.build.version
+    if mine and theirs and mine != theirs:
+        yield Difference("--vllm", mine, theirs)
+
+
+def _sizes(asked: Setup, found: Setup) -> Iterator[Difference]:
+    for flag, name in SIZES.items():
+        mine, theirs = getattr(asked, name), getattr(found, name)
+        if mine != theirs:
+            yield Difference(flag, str(mine), str(theirs))
+
+
+def _flags(asked: Setup, found: Setup) -> Iterator[Difference]:
+    theirs = dict(_flat(found.flags)) | dict(_flat({"--speculative-config": found.draft or {}}))
+    mine = dict(_flat(asked.flags)) | dict(_flat({"--speculative-config": asked.draft or {}}))
+    for flag, value in mine.items():
+        said = theirs.get(flag)
+        # auto asks for nothing, and what the record does not hold says nothing
+        if flag in SIZES or said is None or str(value).lower() == "auto":
+            continue
+        same = _SAME.get(flag)
+        if same(asked) != same(found) if same else _plain(flag, value) != _plain(flag, said):
+            yield Difference(flag, _shown(value), _shown(said))
+    for flag in OFF_BY_DEFAULT:
+        if flag not in asked.flags and found.flags.get(flag) is True:
+            yield Difference(flag, NOT_ASKED, "true")
+
+
+def _flat(flags: Mapping[str, Any], before: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """``--flag.key.key`` -> value: a flag may take a JSON object, as such or as text."""
+    for name, value in flags.items():
+        inner = as_object(value)
+        if inner and depth < DEEPEST:
+            yield from _flat(inner, f"{before}{name}.", depth + 1)
+        else:
+            yield f"{before}{name}", value
+
+
+def _env(asked: Setup, found: Setup) -> Iterator[Difference]:
+    for name, value in asked.env.items():
+        if name.startswith(TOLD) and found.env.get(name) != value:
+            yield Difference(name, _shown(value), _shown(found.env.get(name, NOT_SET)))
+    for name, value in found.env.items():
+        if name.startswith(OURS) and name not in asked.env:
+            yield Difference(name, NOT_ASKED, _shown(value))
+
+
+def _plain(flag: str, value: Any) -> str:
+    """``8192``, ``true``, ``full``: a number as text and in JSON are one."""
+    field = flag.rpartition(".")[2].lstrip("-").replace("-", "_")
+    text = str(word(field, value)).strip().lower()
+    return " ".join(text.strip("[]").replace(",", " ").split())
+
+
+def _shown(value: Any) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}..."
