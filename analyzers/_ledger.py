@@ -126,10 +126,15 @@ def ranks(rec: Recording) -> list[int]:
 
 
 def seconds(rec: Recording) -> float:
-    """Longest time over processes between their first and last count."""
-    table = rec.tables["step_counts"]
+    """Longest time over processes: from their first to their last count, or what their steps took where that is longer.
+
+    A recording of less than a second has one count.
+    """
+    table, workers = rec.tables["step_counts"], of_role(rec, "step_counts", "worker")
+    took = sum(np.maximum(table[f"{part}_ns"], 0) for part in ("prepare", "launch", "wait", "idle"))
     best = 0
     for file in np.unique(table["file"]).tolist():
         times = table["mono_ns"][table["file"] == file]
-        best = max(best, int(times.max() - times.min()))
+        mine = workers[table["file"][workers] == file]
+        best = max(best, int(times.max() - times.min()), int(np.asarray(took)[mine].sum()))
     return best / 1e9

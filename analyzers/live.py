@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from m3probe.analyzers._ledger import WORKING, is_live, of_role, seconds, texts
+from m3probe.analyzers._live_profiled import profiled_slower
 from m3probe.model.findings import Bound, Finding, evidence
 from m3probe.model.live_report import LiveSection, ProcessRow, StepTimeRow, VerifiedRow
 from m3probe.model.recording import Recording
@@ -24,7 +25,8 @@ def judge(rec: Recording, _so_far: Answer) -> Answer:
         return Answer()
     rows = tuple(_step_times(rec))
     section = LiveSection(tuple(_processes(rec)), rows, seconds(rec), tuple(_verified(rec)), tuple(_unseen(rec)))
-    return Answer((section,), (*_host_share(rec, rows), *_broken(section.verified)))
+    findings = (*_host_share(rec, rows), *profiled_slower(rec), *_broken(section.verified))
+    return Answer((section,), findings)
 
 
 ANALYZER = Analyzer(title="Who recorded, and where does a step's time go?", order=15, judge=judge)

@@ -140,7 +140,7 @@ def _demangled(mangled: bytes) -> bytes | None:
 @functools.cache
 def _demangler() -> tuple[Any, Any]:
     try:
-        demangle, free = getattr(ctypes.CDLL("libstdc++.so.6"), "__cxa_demangle"), ctypes.CDLL(None).free  # noqa: B009
+        demangle, free = getattr(ctypes.CDLL("libstdc++.so.6"), "__cxa_demangle"), ctypes.CDLL(None).free
     except (OSError, AttributeError):
         return None, None
     demangle.restype, free.argtypes, free.restype = _Pointer, (_Pointer,), None

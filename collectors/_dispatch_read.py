@@ -245,23 +245,6 @@ def index_branch(position: int) -> Reader:
     return read
 
 
-def graph(_args: Args, _kwargs: Kwargs, result: Any) -> Said:
-    """FULL, PIECEWISE or eager, of V1's (mode, descriptor, ...) and V2's (descriptor, ...)."""
-    mode = graph_mode(result)
-    return (("graph_replay", "eager" if mode == "NONE" else mode),)
-
-
-def graph_mode(result: Any) -> str:
-    """Name of the mode that the runner chose."""
-    return str(getattr(getattr(result[0], "cg_mode", result[0]), "name", ""))
-
-
-def graph_rows(_args: Args, _kwargs: Kwargs, result: Any) -> int:
-    """Padded rows of the batch."""
-    key = result[0] if hasattr(result[0], "num_tokens") else result[1]
-    return int(key.num_tokens)
-
-
 def moe_key(args: Args, kwargs: Kwargs, result: Any) -> Facts:
     """AITER's key as its table has it, and the kernels that were chosen for it."""
     names = (

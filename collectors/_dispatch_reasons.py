@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from m3probe.collectors._dispatch_read import Args, Kwargs, codec_name, given, graph_rows
+from m3probe.collectors._dispatch_read import Args, Kwargs, codec_name, given
 
 OTHER = "refused for a reason that is not known here"
 
@@ -108,11 +108,6 @@ def decision(_args: Args, _kwargs: Kwargs, result: Any) -> str:
 def not_asked(_args: Args, _kwargs: Kwargs, _result: Any) -> str:
     """``minimax_m3_use_aiter_sparse_pa``: what it refuses raises, so False is that nobody asked."""
     return "VLLM_ROCM_USE_AITER and VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT are not both on"
-
-
-def no_graph(args: Args, kwargs: Kwargs, result: Any) -> str:
-    """No captured graph for the batch."""
-    return f"{graph_rows(args, kwargs, result):,} rows have no captured graph"
 
 
 def name(dtype: Any) -> str:

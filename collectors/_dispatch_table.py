@@ -28,7 +28,6 @@ class Branch:
         inside: its word is told by the seams that hold it, and not as a record of its own.
         layer: which layer runs until it returns.
         loading: it is called while the model is built.
-        serving: only steps are of interest, not warm-up and capture.
         gpu: none of its kernels exists on CPU, where a hook would be cost alone.
     """
 
@@ -42,7 +41,6 @@ class Branch:
     inside: tuple[str, ...] = ()
     layer: Callable[[Args, Kwargs], str] | None = None
     loading: bool = False
-    serving: bool = False
     gpu: bool = False
 
 
@@ -120,16 +118,6 @@ EXPERTS: dict[str, Branch] = {
     "at_layer": Branch(layer=lambda args, _k: str(getattr(args[0], "layer_id", ""))),
     "at_moe": Branch(layer=lambda args, _k: str(getattr(args[0], "layer_name", ""))),
 }
-GRAPHS: dict[str, Branch] = {
-    seam: Branch(
-        read.graph,
-        read.graph_rows,
-        eligible=lambda _a, _k, result: read.graph_mode(result) != "NONE",
-        reason=why.no_graph,
-        serving=True,
-    )
-    for seam in ("ask_graph", "ask_graph_v2")
-}
 LOADING: dict[str, Branch] = {
     "ask_sparse_pa": _asks("aiter_sparse_pa", None, why.not_asked, loading=True),
     "ask_index_msa": _refuses("indexer", why.said),
@@ -141,4 +129,4 @@ LOADING: dict[str, Branch] = {
         loading=True,
     ),
 }
-BRANCHES: dict[str, Branch] = ALL_REDUCE | ATTENTION | EXPERTS | GRAPHS | LOADING
+BRANCHES: dict[str, Branch] = ALL_REDUCE | ATTENTION | EXPERTS | LOADING

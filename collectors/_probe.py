@@ -239,8 +239,9 @@ class Probe:
             self.disarm(reason)
             self.watch.remove()
             self._left += self.patches.undo()
-            if self._control is not None:
-                self._control.close()
+            control_, self._control = self._control, None
+            if control_ is not None:
+                control_.close()
         finally:
             self._lock.release()
 

@@ -140,7 +140,9 @@ class Census(Part):
             held, bare = held.with_nodes(self._window.nodes)
             unnamed = 0
             if bare:
-                self.probe.note("census_part", "some captured kernels have no operator: their launches are not told apart")
+                self.probe.note(
+                    "census_part", "some captured kernels have no operator: their launches are not told apart"
+                )
         held = held.named()
         if unnamed and not any(held.graphs):
             why = self._no_nodes or "no end of a capture was seen"

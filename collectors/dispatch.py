@@ -22,8 +22,8 @@ from m3probe.collectors._seams.dispatch import SEAMS
 from m3probe.schema.roles import Role
 
 LOADING = tuple(seam for seam, branch in BRANCHES.items() if branch.loading)
-CAPTURING = tuple(seam for seam, branch in BRANCHES.items() if not branch.loading and not branch.serving)
-SERVING = tuple(seam for seam, branch in BRANCHES.items() if not branch.loading)
+CALLED = tuple(seam for seam, branch in BRANCHES.items() if not branch.loading)
+"""Watched during warm-up and capture, and in steps."""
 
 
 class Dispatches(Part):
@@ -47,12 +47,12 @@ class Dispatches(Part):
         if self._calls is None:
             self._calls = Calls()
         if not self.probe.late:
-            self._hook(CAPTURING, self._calls, wait=True)
+            self._hook(CALLED, self._calls, wait=True)
 
     def captured(self) -> None:
         """Caches are bound; the ledger is complete and its hooks come off."""
         calls, self._calls = self._calls, None
-        self.probe.unhook(*LOADING, *CAPTURING)
+        self.probe.unhook(*LOADING, *CALLED)
         if calls is not None:
             self._tell(calls.drain())
             self._lost(calls)
@@ -64,7 +64,7 @@ class Dispatches(Part):
     def arm(self) -> None:
         """Count from now on."""
         self._calls, self._armed = Calls(), True
-        self._hook(SERVING, self._calls, wait=False)
+        self._hook(CALLED, self._calls, wait=False)
         model = self._model()
         if model is not None and look.is_compiled(model):
             self.probe.note(

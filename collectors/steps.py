@@ -14,6 +14,7 @@ from m3probe.collectors._part import Collector, Part
 from m3probe.collectors._seams.steps import SEAMS
 from m3probe.collectors._steps_count import Done, counts, row
 from m3probe.collectors._steps_engine import EngineSteps
+from m3probe.collectors._steps_graphs import asked
 from m3probe.collectors._steps_plan import EMPTY
 from m3probe.collectors._steps_worker import WorkerSteps, taken
 from m3probe.collectors._twin import Twins
@@ -86,6 +87,9 @@ class Steps(Part):
             self.probe.put(StepCounts(mono_ns=time.monotonic_ns(), first=first, steps=told, draft_replays=drafts))
             self._told = first + len(done)
             self._rows(done)
+            if self.role is Role.WORKER:
+                for answer in asked(done):
+                    self.probe.put(answer)
 
     def disarm(self) -> None:
         """Hooks are off: what is open is forgotten."""

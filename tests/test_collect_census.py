@@ -103,9 +103,7 @@ def test_nodes_give_names_and_grids_and_launches_give_operators() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "nodes", [[[Node("gemm", (4, 1, 1))]], [[Node("gemm", (4, 1, 1))], [Node("gemm", (4, 1, 1))]]]
-)
+@pytest.mark.parametrize("nodes", [[[Node("gemm", (4, 1, 1))]], [[Node("gemm", (4, 1, 1))], [Node("gemm", (4, 1, 1))]]])
 def test_where_launches_and_nodes_differ_in_number_there_are_no_operators(nodes: list[list[Node]]) -> None:
     found, bare = reduced(trace(*UNNAMED)).with_nodes(nodes)
     assert [(k.name, k.op, k.dims) for graph in found.graphs for k in graph] == [("gemm", "", "")] * len(nodes)
@@ -114,7 +112,10 @@ def test_where_launches_and_nodes_differ_in_number_there_are_no_operators(nodes:
 
 def test_the_nodes_of_a_real_capture_are_the_kernels_of_its_replay() -> None:
     """H200, torch 2.11, CUDA 13.0: a graph over two streams, its nodes as the driver gave them, one profiled replay."""
-    nodes = [[Node(name, tuple(grid)) for name, grid in graph] for graph in json.loads(H200.with_name("h200_nodes.json").read_text())]
+    nodes = [
+        [Node(name, tuple(grid)) for name, grid in graph]
+        for graph in json.loads(H200.with_name("h200_nodes.json").read_text())
+    ]
     found, bare = reduced(gzip.decompress(H200.read_bytes())).with_nodes(nodes)
     replay = json.loads(gzip.decompress(H200.with_name("h200_replay.pt.trace.json.gz").read_bytes()))["traceEvents"]
     ran = Counter((e["name"], tuple(e["args"]["grid"])) for e in replay if e["cat"] == "kernel")
@@ -337,7 +338,9 @@ def test_on_cuda_the_nodes_are_read_before_a_capture_ends(torch: Torch, monkeypa
     guest.part.loaded()
     assert capture(torch, graph, "rows 8", "rows 4") == ["ended", "ended"]
     found = guest.census()
-    assert [[(k.name, k.op) for k in record.kernels] for record in found] == [[("gemm", "aten::mm"), ("triton", "")]] * 2
+    assert [[(k.name, k.op) for k in record.kernels] for record in found] == [
+        [("gemm", "aten::mm"), ("triton", "")]
+    ] * 2
     assert asked == [7, 7]
     assert dict(vars(Graph)) == before
     assert set(guest.notes()) == {"census"}

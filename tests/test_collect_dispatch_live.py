@@ -14,7 +14,7 @@ RANKS = (0, 1)
 PER_STEP = {
     ("custom_all_reduce", "in_all_reduce_cpu"): 1 + 2 * LAYERS,  # the embedding; attention and experts of each layer
     ("moe_backend", "ran_experts"): LAYERS,
-    ("graph_replay", "ask_graph"): 1,
+    ("graph_replay", "step_dispatch"): 1,
 }
 
 

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from dispatch_kit import Hooked, Tensor, hooked, only
 
-from m3probe.collectors._now import NOW
-
 __all__ = ["hooked"]
 
 
@@ -261,18 +259,3 @@ def test_the_fused_norm_needs_few_rows_and_few_bytes(hooked: Hooked, monkeypatch
         ask(Tensor((rows, 6144)))
         (record,) = hooked.told()
         assert (record.path, record.eligible, record.reason) == ("fused_allreduce_norm", not reason, reason)
-
-
-def test_a_graph_s_mode_is_told_each_step_with_its_padded_rows(hooked: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Runner:
-        def _determine_batch_execution_and_padding(self, num_tokens: int) -> tuple[Any, Any]:
-            mode = "FULL" if num_tokens <= 512 else "NONE"
-            return SimpleNamespace(name=mode), SimpleNamespace(num_tokens=max(num_tokens, 16))
-
-    hooked.seam("ask_graph", Runner)
-    monkeypatch.setattr(NOW, "phase", "decode")
-    runner = Runner()
-    for rows in (3, 600):
-        runner._determine_batch_execution_and_padding(rows)
-    told = {r.variant: (r.eligible, r.size, r.reason) for r in hooked.told()}
-    assert told == {"FULL": (True, 16, ""), "eager": (False, 600, "600 rows have no captured graph")}

@@ -6,9 +6,11 @@ import pytest
 from steps_kit import Graph, RunnerV1, Scheduler, Worker, armed, counted, scheduled, stand_ins
 
 from m3probe.collectors import _steps_worker
+from m3probe.collectors._steps_count import Done
+from m3probe.collectors._steps_graphs import asked
 from m3probe.collectors._steps_plan import plan_of
 from m3probe.schema import records
-from m3probe.schema.roles import Role
+from m3probe.schema.roles import Role, Stage
 
 __all__ = ["stand_ins"]
 
@@ -68,6 +70,30 @@ def test_v1_counts_a_graph_step_by_its_padded_rows_and_an_eager_one_by_its_own()
         (0, "FULL", 8, 8, True, "v1")
     ]
     assert decode.descriptor == 0
+
+
+def test_whether_there_was_a_graph_is_told_with_padded_rows_and_why_not() -> None:
+    worker = Worker(RunnerV1())
+    probe, part = armed(Role.WORKER, worker)
+    worker.step(scheduled(PROMPT))
+    for _ in range(3):
+        worker.step(scheduled(cached=LATER))
+    part.tick()
+    told = [record for record in probe.of(records.Dispatch) if record.path == "graph_replay"]
+    assert [(d.variant, d.eligible, d.phase, d.size, d.descriptor, d.count, d.reason) for d in told] == [
+        ("eager", False, "prefill", 140, -1, 1, "140 rows have no captured graph"),
+        ("FULL", True, "decode", 8, 0, 3, ""),
+    ]
+
+
+def test_eager_steps_of_several_sizes_are_one_answer_with_the_least_and_the_most() -> None:
+    plan = plan_of(scheduled(cached=LATER))
+    done = [
+        Done(at, plan, "NONE", -1, rows, 0, 0, Stage.EAGER, 0, 0, 0, 0, 0, -1) for at, rows in enumerate((70, 90, 70))
+    ]
+    (told,) = asked(done)
+    assert (told.count, told.size, told.facts) == (3, -1, {"sizes": 2, "least": 70, "most": 90})
+    assert told.reason == "90 rows have no captured graph"
 
 
 def test_a_window_keeps_each_step_with_its_times_in_order() -> None:

@@ -152,16 +152,6 @@ EXPERTS: dict[str, Seam] = {
     "at_layer": Seam(f"{_M3}.amd.model", "MiniMaxM3DecoderLayer.forward", "which layer of MiniMax M3 runs"),
     "at_moe": Seam(f"{_MOE}.runner.moe_runner", "MoERunner._forward_impl", "which MoE layer runs"),
 }
-GRAPHS: dict[str, Seam] = {
-    "ask_graph": Seam(
-        "vllm.v1.worker.gpu_model_runner",
-        "GPUModelRunner._determine_batch_execution_and_padding",
-        "V1: is there a graph for this batch?",
-    ),
-    "ask_graph_v2": Seam(
-        "vllm.v1.worker.gpu.model_runner", "dispatch_cg_and_sync_dp", "V2: is there a graph for this batch?"
-    ),
-}
 LOADING: dict[str, Seam] = {
     "ask_sparse_pa": Seam(
         f"{_M3}.common.sparse_attention",
@@ -191,4 +181,4 @@ LOADING: dict[str, Seam] = {
         early=True,
     ),
 }
-SEAMS: dict[str, Seam] = ALL_REDUCE | ATTENTION | EXPERTS | GRAPHS | LOADING
+SEAMS: dict[str, Seam] = ALL_REDUCE | ATTENTION | EXPERTS | LOADING
