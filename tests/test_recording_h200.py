@@ -7,6 +7,7 @@ experts, graphs for 1, 2, 4, ... 64 rows, prompts in chunks of 8,192 (``graph``)
 from __future__ import annotations
 
 import itertools
+import re
 import statistics
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,7 @@ from tree import ROOT
 from m3probe.model.path_report import PathRow, PathsSection
 from m3probe.model.report import Report, ShapesSection
 from m3probe.pipeline import analyze, inspect, read, reading
+from m3probe.present.text import report_text
 from m3probe.schema import records
 from m3probe.schema.frames import MAGIC, Cut
 from m3probe.schema.frames import records as framed
@@ -82,6 +84,22 @@ def test_paths_of_another_vendor_are_off_and_not_missed() -> None:
         "graph_replay": "declined",
     }
     assert verdicts == dict.fromkeys(verdicts, "off") | ran
+
+
+def test_seams_that_this_release_never_had_are_one_line() -> None:
+    """Absent at 0.25.1 by docs/seams.md, but one that vLLM sets to None where FlashInfer has no such kernel for the device."""
+    text = report_text(report(GRAPH), 100, color=False)
+    assert text.count("seams are not in this vLLM") == 1
+    assert "9 seams are not in this vLLM" in text
+    assert "? not seen: " not in text
+    rows = {
+        line.split("`")[1]: line for line in (ROOT / "docs/seams.md").read_text().splitlines() if line.startswith("| `")
+    }
+    named = re.search(r"what is behind them not seen: (.*?) and 3 more", " ".join(text.split()))
+    assert named is not None
+    seams = set(named[1].split(", ")) - {"comm_fused_flashinfer"}
+    assert len(seams) == 5
+    assert {rows[seam].split(" | ")[3].strip(" |") for seam in seams} == {"**absent**"}
 
 
 def test_the_census_of_the_graphs_gives_replayed_gemms_their_shapes() -> None:

@@ -9,6 +9,8 @@ from m3probe.present._table import Column, number, table
 
 PARTS = ("schedule", "prepare", "launch", "wait", "output", "idle")
 BAR_CELLS = 40
+MOST_ABSENT = 6
+"""Seams named of those that this vLLM lacks; ``--json`` has all, with where they would be."""
 _MARKS = {"prepare": "p", "launch": "L", "wait": "w", "idle": "·"}
 LEGEND = (
     "means per step of one rank; p prepare, L launch, w wait for the tokens, · idle until the next step (the engine's "
@@ -49,8 +51,25 @@ def lived(page: Page, section: LiveSection | None) -> None:
             indent=2,
             hang=2,
         )
-    for text in section.unseen:
-        page.say((f"? not seen: {text}", "dim"), indent=2, hang=2)
+    _unseen(page, section.unseen)
+
+
+def _unseen(page: Page, seams: tuple[str, ...]) -> None:
+    """A seam that changed is worth a line; those that a release never had are one, by their names."""
+    absent = [text.partition(":")[0] for text in seams if text.partition(":")[2].startswith(" absent")]
+    for text in seams:
+        if text.partition(":")[0] not in absent:
+            page.say((f"? not seen: {text}", "dim"), indent=2, hang=2)
+    if absent:
+        names = ", ".join(absent[:MOST_ABSENT]) + (
+            f" and {len(absent) - MOST_ABSENT:,} more" if absent[MOST_ABSENT:] else ""
+        )
+        are = "seam is" if len(absent) == 1 else "seams are"
+        page.say(
+            (f"? {len(absent):,} {are} not in this vLLM, what is behind them not seen: {names}", "dim"),
+            indent=2,
+            hang=2,
+        )
 
 
 def _times(page: Page, rows: tuple[StepTimeRow, ...]) -> None:
@@ -75,10 +94,11 @@ def _times(page: Page, rows: tuple[StepTimeRow, ...]) -> None:
         for r in rows
     ]
     table(page, columns, body)
-    for row in rows:
-        line = _bar(row)
+    bars = [(f"{row.phase} {row.graph_mode}", _bar(row)) for row in rows]
+    width = max(len(of) for of, _ in bars)
+    for of, line in bars:
         if line:
-            page.say((f"{row.phase:<8}{line}", "accent"), indent=2)
+            page.say((f"{of:<{width}} {line}", "accent"), indent=2)
     page.say((LEGEND, "dim"), indent=2, hang=2)
 
 
