@@ -75,7 +75,7 @@ def _captured(stream: int) -> _Pointer:
         ctypes.byref(dependencies),
         ctypes.byref(count),
     )
-    if status.value != _ACTIVE or not graph:
+    if status.value != _ACTIVE or graph.value is None:
         raise Unread("this stream captures nothing")
     return graph
 
