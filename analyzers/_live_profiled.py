@@ -13,7 +13,7 @@ import numpy as np
 from m3probe.analyzers._ledger import of_role
 from m3probe.model.findings import Finding, evidence
 from m3probe.model.recording import Recording
-from m3probe.model.tables import Array
+from m3probe.model.tables import Array, Table
 from m3probe.schema.verdicts import Phase
 
 FEWEST = 5
@@ -42,7 +42,7 @@ def profiled_slower(rec: Recording) -> Iterator[Finding]:
             yield from _finding((rec.strings[mode], padded), slow, plain, rows[beside])
 
 
-def _times(table: dict[str, Array], rows: Array) -> tuple[Array, Array]:
+def _times(table: Table, rows: Array) -> tuple[Array, Array]:
     """Rows whose next step is a row of the same kind too, and the ns from their start to its start."""
     order = np.lexsort((table["step"][rows], table["file"][rows]))
     rows = rows[order]
