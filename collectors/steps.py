@@ -15,7 +15,7 @@ from m3probe.collectors._seams.steps import SEAMS
 from m3probe.collectors._steps_count import Done, counts, row
 from m3probe.collectors._steps_engine import EngineSteps
 from m3probe.collectors._steps_graphs import asked
-from m3probe.collectors._steps_plan import EMPTY
+from m3probe.collectors._steps_plan import EMPTY, forget
 from m3probe.collectors._steps_worker import WorkerSteps, taken
 from m3probe.collectors._twin import Twins
 from m3probe.schema import control
@@ -94,6 +94,7 @@ class Steps(Part):
     def disarm(self) -> None:
         """Hooks are off: what is open is forgotten."""
         self._tap = self._twins = None
+        forget()
         NOW.stage, NOW.phase, NOW.descriptor, NOW.rows, NOW.is_draft = Stage.EAGER, "unknown", -1, -1, False
 
     def ask(self, message: control.Ask) -> control.Answer | None:

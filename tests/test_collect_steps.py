@@ -5,7 +5,7 @@ import time
 import pytest
 from steps_kit import Graph, RunnerV1, Scheduler, Worker, armed, counted, scheduled, stand_ins
 
-from m3probe.collectors import _steps_worker
+from m3probe.collectors import _steps_plan, _steps_worker
 from m3probe.collectors._steps_count import Done
 from m3probe.collectors._steps_graphs import asked
 from m3probe.collectors._steps_plan import plan_of
@@ -54,6 +54,15 @@ def test_a_step_without_tokens_is_empty_and_has_no_number() -> None:
     kinds = {count.phase: count.count for count in counted(probe, part)}
     assert kinds == {"empty": 1, "decode": 1}
     assert probe.step == 1
+
+
+def test_the_plan_of_one_output_is_made_once_and_nothing_is_held_after_a_recording() -> None:
+    output = scheduled(cached=LATER)
+    assert plan_of(output) is plan_of(output)
+    assert plan_of(scheduled(cached=LATER)) is not plan_of(output)
+    _probe, part = armed(Role.WORKER, Worker(RunnerV1()))
+    part.disarm()
+    assert _steps_plan._LAST == []
 
 
 def test_v1_counts_a_graph_step_by_its_padded_rows_and_an_eager_one_by_its_own() -> None:
