@@ -64,13 +64,14 @@ def test_exit_status(tmp_path: Path, rules: str, trust: TrustRow, code: int) -> 
     assert f"exit {code}: " in judgement_text(found).splitlines()[-1]
 
 
-def test_text_has_one_line_per_rule_and_escapes_names(tmp_path: Path) -> None:
+def test_text_has_one_line_per_rule_its_next_move_below_and_escapes_names(tmp_path: Path) -> None:
     rec = served(tmp_path, (DECODE, [ATTEND, ("evil\x1b[2J\nname", 1.0)]))
     lines = judgement_text(judged(tmp_path, rec, '[[rule]]\nkernel = "evil*"\nforbid = true\n' + HOLDING)).split("\n")
-    assert len(lines) == 3
+    assert len(lines) == 4
     assert "\x1b" not in lines[0]
     assert lines[0].startswith("FAILED        rule 1: kernel evil*: forbidden | observed 1 of 2 kernel executions")
-    assert lines[1].startswith("ok            rule 2: ")
+    assert lines[1].startswith("              -> Compare with the last recording")
+    assert lines[2].startswith("ok            rule 2: ")
 
 
 # --- kernel names --------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ class RuleResult:
     ``number`` counts the ``[[rule]]`` tables from 1 (0: the ``[require]`` table), ``line`` is where it
     begins in the rules file (None: not known). ``basis`` is what the observation rests on: ``kernels``,
     ``census``, ``paths``, ``trust`` or ``none``. ``where`` names the first places that decided; ``why``
-    says what is missing when the outcome is ``inconclusive``.
+    says what is missing when the outcome is ``inconclusive``, ``next_move`` what changed the state and what to do about it.
     """
 
     number: int
@@ -29,6 +29,7 @@ class RuleResult:
     where: str = ""
     why: str = ""
     evidence: tuple[Evidence, ...] = ()
+    next_move: str = ""
 
 
 @dataclass(frozen=True, slots=True)

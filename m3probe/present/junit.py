@@ -70,6 +70,7 @@ def _case(suite: ET.Element, rules_path: str, result: RuleResult) -> None:
         return
     message = f"expected {result.expected}, observed {result.observed}"
     message += f": {result.why}" if result.why else ""
+    message += f" -> {result.next_move}" if result.next_move else ""
     ET.SubElement(case, tag, type=str(result.outcome), message=_xml(message)).text = _xml(text, keep="\n")
 
 

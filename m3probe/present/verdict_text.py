@@ -1,4 +1,4 @@
-"""``m3probe assert``: one line per rule and a summary, or the same as JSON."""
+"""``m3probe assert``: one line per rule, its next move below it, and a summary; or the same as JSON."""
 
 from __future__ import annotations
 
@@ -15,14 +15,23 @@ WORDS = {RuleOutcome.HOLDS: "ok", RuleOutcome.FAILED: "FAILED", RuleOutcome.INCO
 _MEANING = {0: "every rule holds", 1: "a rule failed", 4: "evidence is missing or untrusted"}
 
 
+_INDENT = 14
+"""Columns before a rule's text: the longest outcome word, padded, and a space."""
+_PROOFS = 3
+
+
 def judgement_text(judgement: Judgement) -> str:
     """One line per rule in the order of the file, then totals, trust and the exit status."""
     return "\n".join([*map(result_line, judgement.results), summary_line(judgement)])
 
 
 def result_line(result: RuleResult) -> str:
-    """``FAILED        rule 2: kernel x in decode: exactly 6 per step | observed 5 in ... [kernels]``."""
-    return safe(f"{WORDS[result.outcome]:<13} {title(result)} | {' | '.join(_said(result))}")
+    """``FAILED        rule 2: kernel x in decode: exactly 6 per step | observed 5 in ... [kernels]``.
+
+    What changed the state, and what to do, stands on a second line behind an arrow.
+    """
+    line = safe(f"{WORDS[result.outcome]:<{_INDENT - 1}} {title(result)} | {' | '.join(_said(result))}")
+    return f"{line}\n{' ' * _INDENT}-> {safe(result.next_move)}" if result.next_move else line
 
 
 def title(result: RuleResult) -> str:
@@ -60,10 +69,19 @@ def details(result: RuleResult) -> str:
     lines = [f"expected: {result.expected}", f"observed: {result.observed} [{result.basis}]"]
     lines += [f"where: {result.where}"] if result.where else []
     lines += [f"why: {result.why}"] if result.why else []
-    for row in result.evidence:
-        ids = ", ".join(map(str, row.rows))
-        lines.append(f"evidence: {row.table} {f'rows {ids} of {row.count:,}' if ids else row.observed}")
+    lines += [f"evidence: {proof}" for proof in proofs(result)]
+    lines += [f"next move: {result.next_move}"] if result.next_move else []
     return "\n".join(map(safe, lines))
+
+
+def proofs(result: RuleResult) -> list[str]:
+    """Each piece of evidence as its table and rows (``kernels rows 4, 5 of 7``), or as what was seen without rows."""
+    return [
+        f"{row.table} rows {', '.join(map(str, row.rows))} of {row.count:,}"
+        if row.rows
+        else f"{row.table}: {row.observed}"
+        for row in result.evidence
+    ]
 
 
 def _said(result: RuleResult) -> Iterator[str]:
@@ -72,6 +90,9 @@ def _said(result: RuleResult) -> Iterator[str]:
         yield f"at {result.where}"
     if result.why:
         yield result.why
+    if found := proofs(result):
+        more = f"; and {len(found) - _PROOFS} more" if len(found) > _PROOFS else ""
+        yield f"evidence: {'; '.join(found[:_PROOFS])}{more}"
 
 
 def _spelt(value: Any) -> Any:

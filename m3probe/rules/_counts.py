@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from m3probe.model.findings import Evidence, evidence
 from m3probe.model.tables import NONE, Array
 from m3probe.rules._view import Scope, View
+from m3probe.rules.formula import STEP_NAMES, FormulaError
 from m3probe.rules.rule import Rule, Span
 from m3probe.schema.verdicts import RuleOutcome
 
@@ -48,24 +49,28 @@ def checks(rule: Rule, view: View, scope: Scope) -> Iterator[Check]:
     hidden = view.hidden(rule, scope)
     if rule.forbid:
         yield _in_all(view, scope, hit, Span(0, 0), hidden)
-    if rule.count:
-        yield _in_all(view, scope, hit, rule.count, hidden)
-    if rule.per_step:
-        yield _per_step(view, scope, hit, rule.per_step, hidden)
+    try:
+        if rule.count:
+            yield _in_all(view, scope, hit, rule.count.known({"steps": len(scope.steps)}), hidden)
+        if rule.per_step:
+            yield _per_step(view, scope, hit, rule.per_step, hidden)
+    except FormulaError as error:
+        yield Check(INCONCLUSIVE, label, "no number to compare with", why=str(error))
     if rule.share:
         yield _share(view, scope, hit, rule.share, hidden)
 
 
 def _in_all(view: View, scope: Scope, hit: Array, wanted: Span, hidden: list[str]) -> Check:
     count = int(hit.sum())
+    low, high = wanted.low, wanted.high
     why = ""
-    if wanted.high is not None and count > wanted.high:
+    if high is not None and count > high:
         outcome = FAILED
-    elif wanted.low is not None and count < wanted.low:
+    elif low is not None and count < low:
         outcome = INCONCLUSIVE if hidden else FAILED
     else:
         # enough is enough, but an upper limit holds only where nothing is hidden
-        outcome = INCONCLUSIVE if hidden and wanted.high is not None else HOLDS
+        outcome = INCONCLUSIVE if hidden and high is not None else HOLDS
     if outcome is INCONCLUSIVE:
         why = "; ".join(hidden)
     observed = f"{count:,} of {int(scope.rows.sum()):,} kernel executions"
@@ -80,8 +85,9 @@ def _per_step(view: View, scope: Scope, hit: Array, wanted: Span, hidden: list[s
     total = len(view.rec.steps)
     counts = np.bincount(ran.step[hit & (ran.step >= 0)], minlength=total)[steps]
     blank = np.bincount(ran.step[scope.rows & (ran.step >= 0)], minlength=total)[steps] == 0
-    over = counts > (np.inf if wanted.high is None else wanted.high)
-    under = (counts < (wanted.low or 0)) & ~blank
+    low, high = _limits(view, scope, wanted)
+    over = counts > high
+    under = (counts < low) & ~blank
     why = ""
     outcome, bad = HOLDS, over
     if over.any() or (under.any() and not hidden):
@@ -98,6 +104,26 @@ def _per_step(view: View, scope: Scope, hit: Array, wanted: Span, hidden: list[s
     return Check(outcome, scope.unit.label, observed, _basis(view, scope, hit), where, why, seen)
 
 
+def _limits(view: View, scope: Scope, wanted: Span) -> tuple[Array, Array]:
+    """Least and most executions of each step of the scope; FormulaError where a step's rows or requests are not known."""
+    import numpy as np
+
+    table, steps = view.rec.steps, scope.steps
+    rows, requests = table["rows"][steps].tolist(), table["requests"][steps].tolist()
+    needs = wanted.names.intersection(STEP_NAMES)
+    blind = sum(
+        (r < 0 and "rows" in needs) or (q < 0 and "requests" in needs) for r, q in zip(rows, requests, strict=True)
+    )
+    if blind:
+        raise FormulaError(f"{' and '.join(sorted(needs))} of {blind:,} of {len(steps):,} steps are not known")
+    known: dict[tuple[int, int], tuple[float, float]] = {}
+    for at in dict.fromkeys(zip(rows, requests, strict=True)):
+        span = wanted.known({"rows": at[0], "requests": at[1], "steps": len(steps)})
+        known[at] = (0 if span.low is None else span.low, np.inf if span.high is None else span.high)
+    both = np.array([known[at] for at in zip(rows, requests, strict=True)], dtype=np.float64)
+    return both[:, 0], both[:, 1]
+
+
 def _share(view: View, scope: Scope, hit: Array, wanted: Span, hidden: list[str]) -> Check:
     dur = view.ran.dur_ns
     timed = scope.rows & (dur >= 0)
@@ -108,8 +134,8 @@ def _share(view: View, scope: Scope, hit: Array, wanted: Span, hidden: list[str]
         why = f"{untimed:,} of {executions:,} kernel executions have no time: no share can be told"
         return Check(INCONCLUSIVE, label, "share not known", basis, "", why)
     share = mine / total
-    low = 0.0 if wanted.low is None else wanted.low
-    high = 1.0 if wanted.high is None else wanted.high
+    least, most = wanted.low, wanted.high
+    low, high = 0.0 if least is None else least, 1.0 if most is None else most
     observed = f"share {share:.4f} ({mine:,} of {total:,} ns)"
     # hidden kernels could add to either side of the fraction
     outcome = INCONCLUSIVE if hidden else HOLDS if low <= share <= high else FAILED

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
-from m3probe.errors import UsageError
-from m3probe.rules.rule import Rule, Span
+from m3probe.model.agreement import TOPICS
+from m3probe.rules import _spans
+from m3probe.rules._place import Place, known_keys, nearest, read_word, shown
+from m3probe.rules.rule import ROLES, Rule
 from m3probe.schema.verdicts import Family, PathVerdict, Phase, Trust
+
+__all__ = ["COUNTED", "FAMILIES", "KEYS", "REQUIRABLE", "TARGETS", "VERDICTS", "Known", "Place", "read_rule"]
 
 REQUIRABLE = (Trust.COMPLETE, Trust.DEGRADED)
 """Trust that a file or a rule may ask for; with ``unusable`` evidence nothing can be judged."""
 
-_SHOWN = 80
-_LARGEST = 2**63 - 1  # TOML's own limit; nothing that a trace counts is larger
-
-TARGETS = ("path", "family", "kernel")
-SCOPES = ("phase", "rank", "trust")
+TARGETS = ("path", "family", "kernel", "gate", "agree")
+SCOPES = ("phase", "rank", "role", "trust")
 COUNTED = ("per_step", "min_count", "max_count", "min_share", "max_share", "forbid")
-KEYS = (*TARGETS, *SCOPES, "verdict", "variant", *COUNTED)
+KEYS = ("id", *TARGETS, *SCOPES, "verdict", "variant", "forbid_variants", *COUNTED)
+_OF_A_PATH = ("per_step", "forbid")
+_WHOLE = {"gate": "a gate is judged over the whole recording", "agree": "ranks are compared over the whole recording"}
+
+ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 # Copies and fills are transfers, not kernels: a rule on them would find none and always hold.
 FAMILIES = tuple(str(f) for f in Family if f is not Family.MEMORY)
@@ -28,64 +33,18 @@ FAMILIES = tuple(str(f) for f in Family if f is not Family.MEMORY)
 VERDICTS = tuple(str(v) for v in PathVerdict if v is not PathVerdict.UNPROVEN)
 
 
+def _none(_path: str) -> Collection[str]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What exists outside the file: fast paths, and the variants of one."""
+    """What exists outside the file: fast paths, the variants of one and which of them are fallbacks, and gates."""
 
     paths: Collection[str]
     variants: Callable[[str], Collection[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The file, and the rule in it (number from 1, line where its header stands)."""
-
-    path: str
-    number: int | None = None
-    line: int | None = None
-
-    def refusal(self, what: str, next_move: str = "") -> UsageError:
-        """The error to raise about this place."""
-        line = f":{self.line}" if self.line else ""
-        rule = f" (rule {self.number})" if self.number else ""
-        return UsageError(what, where=f"{self.path}{line}{rule}", next_move=next_move)
-
-
-def nearest(word: str, known: Collection[str]) -> str:
-    """``Did you mean 'decode'?``, or all known words when none is near."""
-    lower = {name.lower(): str(name) for name in known}
-    found = get_close_matches(word.lower(), lower, n=1, cutoff=0.6)
-    if found:
-        return f"Did you mean {lower[found[0]]!r}?"
-    return f"Known: {', '.join(sorted(known))}" if known else "None is known"
-
-
-def shown(value: object) -> str:
-    """A value of the file as an error tells it, short whatever it holds."""
-    try:
-        text = repr(value)
-    except (ValueError, RecursionError):  # a hexadecimal number of more digits than Python writes; deep nesting
-        return "something too large to show"
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-
-
-def known_keys(place: Place, table: Mapping[str, Any], known: Collection[str]) -> None:
-    """Refuse the first key that is not known."""
-    for key in table:
-        if key not in known:
-            raise place.refusal(f"unknown key {shown(key)}", nearest(key, known))
-
-
-def read_word(place: Place, table: Mapping[str, Any], key: str, known: Collection[str]) -> str | None:
-    """One of the known words, or None where the key is left out."""
-    if key not in table:
-        return None
-    value = table[key]
-    if not isinstance(value, str):
-        raise place.refusal(f"{key} must be a text in quotes, not {shown(value)}", f"Known: {', '.join(sorted(known))}")
-    if value not in known:
-        raise place.refusal(f"unknown {key} {shown(value)}", nearest(value, known))
-    return value
+    fallbacks: Callable[[str], Collection[str]] = _none
+    gates: Collection[str] = ()
 
 
 def read_rule(place: Place, table: Mapping[str, Any], known: Known) -> Rule:
@@ -95,36 +54,40 @@ def read_rule(place: Place, table: Mapping[str, Any], known: Known) -> Rule:
         UsageError: a key or word is unknown, or the table contradicts itself or checks nothing.
     """
     known_keys(place, table, KEYS)
-    kind, name = _target(place, table, known.paths)
+    kind, name = _target(place, table, known)
     phase = read_word(place, table, "phase", [str(p) for p in Phase])
     if table.get("verdict") == PathVerdict.UNPROVEN:
         raise place.refusal("verdict 'unproven' is missing evidence: no rule can ask for it")
     verdict = read_word(place, table, "verdict", VERDICTS)
     trust = read_word(place, table, "trust", REQUIRABLE)
+    forbid = _forbid(place, table)
     rule = Rule(
         number=place.number or 0,
         line=place.line,
         kind=kind,
         name=name,
         phase=Phase(phase) if phase else None,
-        rank=_whole(place, table, "rank"),
+        rank=_spans.whole(place, table, "rank"),
         trust=Trust(trust) if trust else None,
         verdict=PathVerdict(verdict) if verdict else None,
         variant=_variant(place, table, known),
-        per_step=_per_step(place, table),
-        count=_span(place, "count", _whole(place, table, "min_count"), _whole(place, table, "max_count")),
-        share=_span(place, "share", _share(place, table, "min_share"), _share(place, table, "max_share")),
-        forbid=_forbid(place, table),
+        per_step=_spans.per_step(place, table),
+        count=_spans.count(place, table),
+        share=_spans.share(place, table),
+        forbid=forbid and kind != "path",
+        role=read_word(place, table, "role", ROLES) or "",
+        forbidden=_forbidden(place, table, known),
+        id=_id(place, table),
     )
     _consistent(place, table, rule)
     return rule
 
 
-def _target(place: Place, table: Mapping[str, Any], paths: Collection[str]) -> tuple[str, str]:
+def _target(place: Place, table: Mapping[str, Any], known: Known) -> tuple[str, str]:
     given = [key for key in TARGETS if key in table]
     if len(given) != 1:
-        what = f"a rule is about exactly one of path, family, kernel; this one has {' and '.join(given) or 'none'}"
-        raise place.refusal(what)
+        said = " and ".join(given) or "none"
+        raise place.refusal(f"a rule is about exactly one of {', '.join(TARGETS)}; this one has {said}")
     kind = given[0]
     if kind == "kernel":
         name = table[kind]
@@ -133,7 +96,15 @@ def _target(place: Place, table: Mapping[str, Any], paths: Collection[str]) -> t
         return kind, name
     if kind == "family" and table[kind] == Family.MEMORY:
         raise place.refusal("family 'memory' is copies and fills, which are no kernels: no rule can count them")
-    return kind, read_word(place, table, kind, paths if kind == "path" else FAMILIES) or ""
+    words = {"path": known.paths, "family": FAMILIES, "gate": known.gates, "agree": TOPICS}
+    return kind, read_word(place, table, kind, words[kind]) or ""
+
+
+def _id(place: Place, table: Mapping[str, Any]) -> str:
+    value = table.get("id", "")
+    if "id" in table and not (isinstance(value, str) and ID.fullmatch(value)):
+        raise place.refusal(f"id must be up to 64 letters, digits and . _ -, not {shown(value)}")
+    return str(value)
 
 
 def _variant(place: Place, table: Mapping[str, Any], known: Known) -> str:
@@ -144,64 +115,67 @@ def _variant(place: Place, table: Mapping[str, Any], known: Known) -> str:
     return read_word(place, table, "variant", known.variants(table["path"])) or ""
 
 
-def _whole(place: Place, table: Mapping[str, Any], key: str) -> int | None:
-    value = table.get(key)
-    if value is None:
-        return None
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST:
-        raise place.refusal(f"{key} must be a whole number from 0 on, not {shown(value)}")
-    return value
-
-
-def _share(place: Place, table: Mapping[str, Any], key: str) -> float | None:
-    value = table.get(key)
-    if value is None:
-        return None
-    # written so that nan is refused as well
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
-        raise place.refusal(f"{key} must be a fraction from 0 to 1, not {shown(value)}", "20 % is written 0.2")
-    return float(value)
-
-
-def _per_step(place: Place, table: Mapping[str, Any]) -> Span | None:
-    value = table.get("per_step")
-    if isinstance(value, dict):
-        known_keys(place, value, ("min", "max"))
-        if not value:
-            raise place.refusal("per_step = {} checks nothing", "Give min, max or both")
-        return _span(place, "per_step", _whole(place, value, "min"), _whole(place, value, "max"))
-    number = _whole(place, table, "per_step")
-    return None if number is None else Span(number, number)
-
-
-def _span(place: Place, what: str, low: float | None, high: float | None) -> Span | None:
-    if low is None and high is None:
-        return None
-    if low is not None and high is not None and low > high:
-        raise place.refusal(f"contradictory {what}: the minimum {low} is above the maximum {high}")
-    return Span(low, high)
-
-
 def _forbid(place: Place, table: Mapping[str, Any]) -> bool:
     if table.get("forbid", True) is not True:
         raise place.refusal(f"forbid can only be true, not {shown(table['forbid'])}", "Leave the key out to allow")
     return "forbid" in table
 
 
+def _forbidden(place: Place, table: Mapping[str, Any], known: Known) -> tuple[str, ...]:
+    """Variants that must not run: those named, or with ``forbid = true`` every fallback of the path."""
+    if "forbid_variants" in table:
+        if "path" not in table or "forbid" in table:
+            raise place.refusal("forbid_variants belongs to a path rule, and stands in the place of forbid")
+        names, there = table["forbid_variants"], known.variants(table["path"])
+        if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+            raise place.refusal(f"forbid_variants must list variants in quotes, not {shown(names)}")
+        for name in names:
+            if name not in there:
+                raise place.refusal(f"unknown variant {shown(name)}", nearest(name, there))
+        return tuple(dict.fromkeys(names))
+    if "path" not in table or "forbid" not in table:
+        return ()
+    found = tuple(known.fallbacks(table["path"]))
+    if not found:
+        raise place.refusal(f"path {table['path']} has no fallback to forbid", "Name variants with forbid_variants")
+    return found
+
+
 def _consistent(place: Place, table: Mapping[str, Any], rule: Rule) -> None:
     """Refuse checks that do not fit the target, contradict each other, or are missing."""
     counted = [key for key in COUNTED if key in table]
-    if rule.kind == "path" and counted:
-        raise place.refusal(f"{counted[0]} is for family and kernel rules; a path has a verdict")
-    if rule.kind != "path" and rule.verdict:
+    if rule.kind in _WHOLE:
+        _alone(place, table, rule)
+        return
+    if rule.kind == "path":
+        _path(place, rule, counted)
+    elif rule.verdict:
         raise place.refusal(f"verdict is for path rules; a {rule.kind} has per_step, shares, counts or forbid")
+    elif not counted:
+        raise place.refusal("the rule checks nothing", f"Add one of {', '.join(COUNTED)}")
     if rule.forbid and len(counted) > 1:
         other = next(key for key in counted if key != "forbid")
         raise place.refusal(f"contradictory: forbid and {other} in one rule", "Take one of them out")
-    if not counted and not rule.verdict:
-        need = "verdict" if rule.kind == "path" else ", ".join(COUNTED)
-        raise place.refusal("the rule checks nothing", f"Add {need}" if rule.kind == "path" else f"Add one of {need}")
     if rule.per_step and rule.phase is Phase.EMPTY:
         raise place.refusal("contradictory: per_step counts non-empty steps, and the phase is 'empty'")
     if not rule.possible:
         raise place.refusal(f"contradictory: {rule.expected}", "These can never hold together")
+
+
+def _alone(place: Place, table: Mapping[str, Any], rule: Rule) -> None:
+    for key in table:
+        if key not in (rule.kind, "trust", "id"):
+            raise place.refusal(f"{key} does not fit a rule on {rule.kind}: {_WHOLE[rule.kind]}", "Take it out")
+
+
+def _path(place: Place, rule: Rule, counted: list[str]) -> None:
+    for key in counted:
+        if key not in _OF_A_PATH:
+            raise place.refusal(f"{key} is for family and kernel rules; a path has a verdict and per_step")
+    if not rule.verdict and not rule.forbidden:
+        raise place.refusal("the rule checks nothing", "Add verdict, forbid_variants or forbid")
+    executed = rule.verdict in (None, PathVerdict.EXECUTED)
+    if rule.per_step and rule.verdict is not PathVerdict.EXECUTED:
+        raise place.refusal("per_step of a path counts its calls: it needs verdict = 'executed'")
+    if rule.role and not executed:
+        raise place.refusal(f"role tells who ran a path: verdict {rule.verdict} is of the whole server")

@@ -23,8 +23,13 @@ _BRACKETS = re.compile(r"->|[<>()]")
 
 def matching(pattern: str, names: Sequence[str]) -> list[bool]:
     """Whether each stored kernel name is meant; case counts."""
-    found = re.compile(translate(pattern)) if _GLOB & set(pattern) else None
+    found = re.compile(translate(pattern)) if is_pattern(pattern) else None
     return [_meant(pattern, found, name) for name in names]
+
+
+def is_pattern(text: str) -> bool:
+    """Whether a rule's ``kernel`` is a glob."""
+    return bool(_GLOB & set(text))
 
 
 def _meant(pattern: str, glob: re.Pattern[str] | None, name: str) -> bool:

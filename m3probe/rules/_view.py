@@ -9,17 +9,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from m3probe.kernels.demangle import demangle
+from m3probe.kernels.grammar import classify
 from m3probe.model.executed import Executed, executed
 from m3probe.model.path_report import PathsSection
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, TrustRow, TrustSection
 from m3probe.model.tables import NONE, Array
-from m3probe.rules._names import matching, nearest_name
+from m3probe.rules._names import function_name, is_pattern, matching, nearest_name
 from m3probe.rules.rule import Rule
 from m3probe.schema.verdicts import FAMILIES, PHASES, Family, Phase
 
 MISSING_RANK = "missing_rank"
 """Trust's word for a rank without a trace: it hides that rank, not the kernels of the ranks that are there."""
+
+MOST_NAMES = 3
 
 # Steps in which the engine serves nobody; a rule reads them when it names their phase.
 _NOT_SERVING = (Phase.EMPTY, Phase.WARMUP, Phase.CAPTURE, Phase.DUMMY)
@@ -52,6 +56,12 @@ class View:
         self.trust: TrustRow | None = section.trust if section else None
         self.paths = answer.section(PathsSection)
         self._hits: dict[tuple[str, str], Array] = {}
+
+    def hiding(self) -> list[str]:
+        """What may have hidden kernels on ranks that are there, in trust's words; empty when nothing did."""
+        if self.trust is None:
+            return ["nothing judged whether this recording can be trusted"]
+        return [r.text for r in self.trust.reasons if r.hides_kernels and r.word != MISSING_RANK]
 
     @cached_property
     def ran(self) -> Executed:
@@ -115,12 +125,27 @@ class View:
             return ""
         return nearest_name(rule.name, self.rec.strings.of(np.unique(self.ran.name).tolist()))
 
+    def instead(self, rule: Rule) -> str:
+        """Other kernels of the family of the rule's kernel, most common first; empty for patterns and families."""
+        import numpy as np
+
+        if rule.kind != "kernel" or rule.forbid or is_pattern(rule.name):
+            return ""
+        family = classify(rule.name).family
+        if family in (Family.UNKNOWN, Family.OTHER):
+            return ""
+        rows = (self.ran.family == FAMILIES.index(family)) & ~self.hits(rule)
+        ids, times = np.unique(self.ran.name[rows], return_counts=True)
+        most = np.argsort(-times, kind="stable")[:MOST_NAMES]
+        return ", ".join(f"{int(times[i]):,} x {function_name(demangle(self.rec.strings[int(ids[i])]))}" for i in most)
+
+    def recorded(self, rank: int | None) -> bool:
+        """Whether any file, a guest's too, is of this rank."""
+        return rank is None or any(f.rank == rank for f in self.rec.files if f.role in ("rank", "guest"))
+
     def hidden(self, rule: Rule, scope: Scope) -> list[str]:
         """Why kernels of the rule could have run in the scope unseen; empty when they could not."""
-        if self.trust is None:
-            return ["nothing judged whether this recording can be trusted"]
-        said = [r.text for r in self.trust.reasons if r.hides_kernels and r.word != MISSING_RANK]
-        return said or [*self._bare_launches(scope), *self._loose(rule, scope)]
+        return self.hiding() or [*self._bare_launches(scope), *self._loose(rule, scope)]
 
     def _bare_launches(self, scope: Scope) -> list[str]:
         import numpy as np
