@@ -15,9 +15,10 @@ import numpy as np
 
 from m3probe.analyzers import _figures as figures
 from m3probe.analyzers._ledger import of_role
+from m3probe.analyzers._queues_checks import metric_checks
 from m3probe.analyzers._replays import contents, unequal_replays
 from m3probe.analyzers._uneven import uneven_files
-from m3probe.model.recording import Recording
+from m3probe.model.recording import KERNEL_FREE, Recording
 from m3probe.model.tables import NONE, Array
 
 LOST_TIME_SHARE = 0.01
@@ -52,6 +53,7 @@ def checks(rec: Recording) -> list[Check]:
         *_times(rec),
         *_links(rec),
         *_overlaps(rec),
+        *(Check(word, text, count=count) for word, text, count in metric_checks(rec)),
     ]
     return sorted(found, key=lambda check: not check.verdict)
 
@@ -60,8 +62,15 @@ def checks(rec: Recording) -> list[Check]:
 
 
 def _nothing_seen(rec: Recording) -> Iterator[Check]:
-    roles = {f.role for f in rec.files}
-    if roles == {"capture"}:
+    beside = {f.role for f in rec.files} & KERNEL_FREE
+    roles = {f.role for f in rec.files} - KERNEL_FREE
+    if not roles and beside == {"log"}:
+        text = "a server's log and nothing else: it says what was chosen, not what ran"
+        yield Check("log_only", text, "unusable", hides_kernels=True, count=0)
+    elif not roles:
+        text = "no trace and no live recording among the inputs: nothing says which kernels ran"
+        yield Check("no_trace", text, "unusable", hides_kernels=True, count=0)
+    elif roles == {"capture"}:
         text = "only graph-capture traces: capture is not serving, their kernels count in nothing"
         yield Check("capture_as_serving", text, "unusable", hides_kernels=True)
     elif roles == {"frontend"}:
@@ -77,7 +86,8 @@ def _nothing_seen(rec: Recording) -> Iterator[Check]:
 
 def _guests(rec: Recording) -> Iterator[Check]:
     """A live recording without a kernel window: what hooks saw stands; what they lost or a missing rank degrades it."""
-    lost = [note for note in rec.notes if note.lossy]
+    elsewhere = {file.path for file in rec.files if file.role in KERNEL_FREE}
+    lost = [note for note in rec.notes if note.lossy and note.path not in elsewhere]
     if lost:
         text = f"{len(lost)} loss(es) in the recording: calls and steps may be missing from the counts"
         yield Check("recording_lossy", text, "degraded", hides_kernels=True, count=0)

@@ -12,7 +12,7 @@ from m3probe.analyzers._inventory_kernels import kernel_facts
 from m3probe.analyzers._inventory_live import live_facts
 from m3probe.analyzers._ledger import is_live
 from m3probe.analyzers.trust import trust_of
-from m3probe.model.recording import Recording
+from m3probe.model.recording import KERNEL_FREE, Recording
 from m3probe.model.tables import NONE
 from m3probe.schema.verdicts import PHASES
 
@@ -29,7 +29,7 @@ def inventory(rec: Recording) -> tuple[Facts, list[Check]]:
         facts["fast_path_verdict"] = "inconclusive"
     if is_live(rec):
         facts |= live_facts(rec)
-        if all(f.role == "guest" for f in rec.files):
+        if all(f.role == "guest" or f.role in KERNEL_FREE for f in rec.files):
             return facts, found
     facts |= _counts(rec)
     facts |= kernel_facts(rec)

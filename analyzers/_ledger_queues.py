@@ -1,81 +1,110 @@
-"""Queues of a live recording: lengths, use and limits as they were sampled, each with its range and its trend."""
+"""Each queue in one line: lengths, use and limits as guests, scrapes or pages sampled them, each with its range and trend."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from m3probe.analyzers._ledger import texts
+from m3probe.analyzers._queues_cache import Hits, kv_usage, prefix_hits, recompute_factor, theoretical_of
+from m3probe.analyzers._queues_drafts import acceptance_text
+from m3probe.analyzers._queues_process import limits_text
+from m3probe.analyzers._queues_rows import only_run, outside_s, queue_rows
+from m3probe.analyzers._queues_servers import Server, servers_seen
+from m3probe.analyzers._queues_shape import Line
+from m3probe.analyzers._queues_transfer import transfer_text
+from m3probe.analyzers._view import ms, percent
+from m3probe.model.bench import little
 from m3probe.model.recording import Recording
-from m3probe.model.tables import Array
+from m3probe.model.report import QueueRow
 
-Series = dict[str, tuple[Array, Array]]
-METRICS = "metrics"
-LEAST_FOR_TREND = 5
-"""Samples below which a slope says nothing."""
+_Say = Callable[[Server], str]
+MOST_SERVERS = 4
+"""Servers that a line speaks of; --json has all."""
 
 
 def live_queues(rec: Recording) -> dict[str, str]:
     """Queue -> what was measured; queues that nobody sampled are left out."""
-    series = _series(rec)
+    seen = servers_seen(rec)
+    rows = queue_rows(rec)
     found = {
-        "admission": _length(series, "num_requests_waiting", "waiting"),
-        "prefill": _requests(rec, "prefill_ns", "prefill"),
-        "decode": _length(series, "num_requests_running", "running"),
-        "kv_transfer": _length(series, "num_requests_waiting_by_reason:deferred", "deferred"),
-        "kv_capacity": _usage(series),
-        "prefix_cache": _prefix(rec) or _scraped_prefix(series),
-        "os_limits": _limits(rec),
+        "admission": _each(seen, lambda s: _length(s.longest_waiting, "waiting")),
+        "prefill": _requests(rec, "prefill_ns", "prefill") or _little_text(rows, "prefill") or _of_runs(rec, "waiting"),
+        "decode": _each(seen, lambda s: _length(s.longest_running, "running")) or _of_runs(rec, "decoding"),
+        "kv_transfer": _each(seen, lambda s: transfer_text(rec, s)),
+        "kv_capacity": _each(seen, _usage),
+        "prefix_cache": _prefix(rec) or _each(seen, lambda s: _scraped_prefix(rec, s)),
+        "front_end": _little_text(rows, "front_end"),
+        "outside_vllm": _outside(rec, seen),
+        "acceptance": acceptance_text(rec),
+        "os_limits": limits_text(rec),
     }
-    queued = _requests(rec, "queued_ns", "queued")
-    if queued:
-        found["admission"] = f"{found['admission']}; {queued}" if found["admission"] else queued
+    found["admission"] = _joined(found["admission"], _requests(rec, "queued_ns", "queued"), _rates(rows, "admission"))
+    found["decode"] = _joined(found["decode"], _rates(rows, "decode"))
     return {name: text for name, text in found.items() if text}
 
 
-def _series(rec: Recording) -> Series:
-    """Sampled name -> (seconds, values) in order of time: the engine's own where it has them, else those of /metrics.
-
-    Of several engines the one with the largest value speaks: a queue that grows in one of them is what is looked for.
-    """
-    table = rec.tables["samples"]
-    found: dict[tuple[str, bool, str], list[int]] = {}
-    for row, (name, source) in enumerate(zip(texts(rec, table, "name"), texts(rec, table, "source"), strict=True)):
-        base, _, labels = name.partition("{")
-        found.setdefault((base.removeprefix("vllm:"), source == METRICS, labels), []).append(row)
-    made: Series = {}
-    told: dict[str, tuple[bool, float]] = {}
-    for (base, scraped, _labels), rows in found.items():
-        order = np.array(rows)[np.argsort(table["mono_ns"][rows], kind="stable")]
-        values = table["value"][order]
-        rank = (not scraped, float(values.max()))
-        if base not in told or rank > told[base]:
-            told[base], made[base] = rank, (table["mono_ns"][order] / 1e9, values)
-    return made
+def _joined(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)
 
 
-def _length(series: Series, name: str, word: str) -> str:
-    if name not in series:
+def _each(seen: list[Server], say: _Say) -> str:
+    """One server's words, or those of each behind its name."""
+    said = [(server.name, text) for server in seen if (text := say(server))]
+    if len(seen) < 2:
+        return said[0][1] if said else ""
+    more = f" | and {len(said) - MOST_SERVERS} more server(s) in --json" if len(said) > MOST_SERVERS else ""
+    return " | ".join(f"{name}: {text}" for name, text in said[:MOST_SERVERS]) + more
+
+
+def _length(part: Line | None, word: str) -> str:
+    return part.text(word) if part is not None else ""
+
+
+def _rates(rows: tuple[QueueRow, ...], queue: str) -> str:
+    """Arrivals and service of the only server."""
+    own = [row for row in rows if row.queue == queue]
+    if len(own) != 1 or own[0].arrivals_per_s is None or own[0].served_per_s is None:
         return ""
-    times, values = series[name]
-    most = series.get(f"{name}:max", (times, values))[1]
-    text = f"{word} {values.min():,.0f} to {most.max():,.0f} requests in {len(values):,} sample(s)"
-    if len(values) >= LEAST_FOR_TREND and times[-1] > times[0]:
-        slope = float(np.polyfit(times - times[0], values, 1)[0])
-        text += f", {slope:+,.2f} a second"
-    return text
+    return f"{own[0].arrivals_per_s:,.2f} requests a second came, {own[0].served_per_s:,.2f} left"
 
 
-def _usage(series: Series) -> str:
-    name = "kv_cache_usage_perc"
-    if name not in series:
+def _little_text(rows: tuple[QueueRow, ...], queue: str) -> str:
+    """Throughput times time in it (Little's law), of each server."""
+    own = [row for row in rows if row.queue == queue and row.length_mean is not None and row.wait_ns is not None]
+    parts = [
+        (
+            row.server,
+            f"{row.length_mean or 0:,.2f} requests in it on average (Little's law: {row.served_per_s or 0:,.2f}/s x {ms(row.wait_ns or 0)})",
+        )
+        for row in own[:MOST_SERVERS]
+    ]
+    return " | ".join(f"{server}: {text}" if server else text for server, text in parts)
+
+
+def _of_runs(rec: Recording, state: str) -> str:
+    """What the client's own figures say of a run: throughput times time in that state."""
+    word = {"waiting": "wait for their first token", "decoding": "decode"}[state]
+    said = []
+    for run in rec.meta.bench:
+        number, of = getattr(little(run), state), run.max_concurrency
+        if number is not None:
+            out_of = f" of {of:,}" if run.closed_loop and of else ""
+            said.append(f"{run.name}: {number:,.1f}{out_of} requests {word} (throughput times latency, Little's law)")
+    more = f"; and {len(said) - MOST_SERVERS} more run(s)" if len(said) > MOST_SERVERS else ""
+    return "; ".join(said[:MOST_SERVERS]) + more
+
+
+def _usage(server: Server) -> str:
+    usage = kv_usage(server.metrics)
+    if usage is None:
         return ""
-    values = series.get(f"{name}:max", series[name])[1]
-    text = f"at most {values.max():.1%} of the cache in use"
-    if "num_preemptions" in series:
-        text += f", {series['num_preemptions'][1].sum():,.0f} preemption(s)"  # since the sample before
-    elif "num_preemptions_total" in series:
-        counter = series["num_preemptions_total"][1]
-        text += f", {counter[-1] - counter[0]:,.0f} preemption(s)"
+    text = f"at most {usage.most:.1%} of the cache in use"
+    preempted = server.metrics.named("num_preemptions")
+    if preempted:
+        alone = all(len(series.values) == 1 and series.base is None for series in preempted)
+        count = sum(series.last if alone else series.increase for series in preempted)
+        text += f", {count:,.0f} preemption(s)" + (" since the server's start" if alone else "")
     return text
 
 
@@ -109,24 +138,40 @@ def _prefix(rec: Recording) -> str:
     return f"{text} (lost to {gap} tokens)" if gap else text
 
 
-def _scraped_prefix(series: Series) -> str:
-    """Hits over queries while it recorded, from counters of /metrics; what was lost to which cause they do not tell."""
-    names = ("prefix_cache_hits_total", "prefix_cache_queries_total")
-    if any(name not in series for name in names):
+def _scraped_prefix(rec: Recording, server: Server) -> str:
+    """Hits over queries by counters; what was lost to which cause they do not tell."""
+    hits = prefix_hits(server.metrics)
+    if hits is None:
         return ""
-    hits, queries = (series[name][1][-1] - series[name][1][0] for name in names)
-    return (
-        f"hit {hits / queries:.1%} of {queries:,.0f} prompt tokens" if queries > 0 else "no prompt token was looked up"
-    )
+    if hits.rate is None:
+        return "no prompt token was looked up"
+    since = " since the server's start" if hits.since_start else ""
+    return f"hit {hits.rate:.1%} of {hits.queries:,.0f} prompt tokens{since}{_endless(rec, hits)}"
 
 
-def _limits(rec: Recording) -> str:
-    """The process nearest to its soft limit of file descriptors."""
-    table = rec.tables["hosts"]
-    known = np.flatnonzero((table["fds"] >= 0) & (table["fd_soft"] > 0))
-    if not len(known):
+def _endless(rec: Recording, hits: Hits) -> str:
+    best = theoretical_of(rec)
+    factor = recompute_factor(hits.rate, best.rate) if best is not None and hits.rate is not None else None
+    if best is None or factor is None:
         return ""
-    share = table["fds"][known] / table["fd_soft"][known]
-    row = int(known[int(np.argmax(share))])
-    role = rec.strings[int(table["role"][row])]
-    return f"{role} (pid {table['pid'][row]}) had {table['fds'][row]:,} of {table['fd_soft'][row]:,} file descriptors open, the nearest to its limit"
+    return f"; an endless cache would have hit {best.rate:.1%} ({factor:,.2f} x the uncached prompt work is done)"
+
+
+def _outside(rec: Recording, seen: list[Server]) -> str:
+    run = only_run(rec)
+    if run is None or not run.closed_loop:
+        return ""
+    law, parts = little(run), [server.inside for server in seen]
+    known = [part for part in parts if part is not None]
+    said = []
+    if known and len(known) == len(parts) and run.max_concurrency:
+        most = sum(part.most for part in known)
+        said.append(f"the client keeps {run.max_concurrency:,} in flight, vLLM held at most {most:,.0f}")
+    elif law.in_flight is not None and run.max_concurrency:
+        said.append(f"{law.in_flight:,.1f} of the client's {run.max_concurrency:,} by throughput times latency")
+        if law.gap is not None:
+            said[0] += f" ({percent(abs(law.gap))} {'fewer' if law.gap < 0 else 'more'})"
+    waits = outside_s(seen[0], run) if len(seen) == 1 else None
+    if waits is not None:
+        said.append(f"client TTFT is {waits * 1e3:,.1f} ms above the server's (means)")
+    return "; ".join(said)

@@ -9,6 +9,7 @@ import numpy as np
 from m3probe.analyzers import _figures as figures
 from m3probe.analyzers._basis import Basis, basis, removable_share, step_share
 from m3probe.analyzers._idle import KERNELS, Idle, idle_of
+from m3probe.analyzers._queues_next import next_queue
 from m3probe.analyzers._view import View, percent, view
 from m3probe.analyzers._waiting import CAUSES, IDLE, idle_finding, level
 from m3probe.analyzers._whole import whole
@@ -59,7 +60,8 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
     seen = view(rec, so_far)
     base = basis(rec)
     if base is None:
-        return Answer((BottleneckSection(None),), (_none(seen, _why_not(seen)),))
+        queue = next_queue(so_far.findings)
+        return Answer((BottleneckSection(queue),), () if queue else (_none(seen, _why_not(seen)),))
     idle = idle_of(rec, seen.time, base.steps) if base.where else None
     causes = [f for f in so_far.findings if f.id in CAUSES and f.bound is not None and f.bound.basis == base.name]
     own = list(_candidates(seen, base))
@@ -162,8 +164,11 @@ def _choose(base: Basis, idle: Idle | None, findings: Sequence[Finding]) -> Next
     best, bound = max(bounded, key=lambda pair: pair[1].high)
     top = max((b.high for f, b in bounded if f.id.startswith((_FAMILY, _COPIES))), default=0.0)
     flat = top < FLAT_FAMILY or bound.high < FLAT_BOUND
+    queue = next_queue(findings)
     leaves = f"leaves are flat (the largest of them frees {percent(top)} of {base.name})"
     look = f"the level to look at is the {level(idle)}, above any kernel"
+    if flat and queue is not None:
+        return NextBottleneck(queue.finding, queue.bound, f"{leaves} and a queue is short: {queue.why}")
     if flat and base.idle > WAITS:
         best = _level_above(best, idle, [f for f, _ in bounded])
         return NextBottleneck(best.id, best.bound, f"{leaves} and the device waits: {look}")

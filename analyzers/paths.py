@@ -13,6 +13,7 @@ from m3probe.analyzers._anchors import Calls, Names
 from m3probe.analyzers._gates import gate_rows
 from m3probe.analyzers._ledger import is_live
 from m3probe.analyzers._ledger_paths import with_ledger
+from m3probe.analyzers._log_evidence import log_findings, with_logs
 from m3probe.analyzers._path_row import looked_at, row_of
 from m3probe.analyzers._places import Cell, Places, places
 from m3probe.analyzers._recipe_row import recipe_finding, recipe_row
@@ -20,7 +21,7 @@ from m3probe.fastpaths import fast_paths
 from m3probe.model.executed import executed
 from m3probe.model.findings import Evidence, Finding, evidence
 from m3probe.model.path_report import PathRow, PathsSection
-from m3probe.model.recording import Recording
+from m3probe.model.recording import KERNEL_FREE, Recording
 from m3probe.model.report import Answer
 from m3probe.plugs import Analyzer
 from m3probe.schema.verdicts import PathVerdict
@@ -46,9 +47,18 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
         found = looked_at(rec, path, names, where)
         row = row_of(name, found, vendor, hides)
         row = with_ledger(rec, name, path, row) if live else row
+        row = with_logs(rec, name, path, row)
         rows.append(row)
         findings.append(_finding(row, found.calls, _asked(where, found.seen), trusted=not hides))
-    return Answer((PathsSection(tuple(rows), gate_rows(rec), recipe_row(rec)),), (*recipe_finding(rec), *findings))
+    return Answer(
+        (PathsSection(tuple(rows), gate_rows(rec), recipe_row(rec)),),
+        (*recipe_finding(rec), *log_findings(rec, rows), *(findings if _speaks(rec) else ())),
+    )
+
+
+def _speaks(rec: Recording) -> bool:
+    """Whether any input can say something of a path: results of a benchmark and pages of metrics cannot."""
+    return any(file.role == "log" or file.role not in KERNEL_FREE for file in rec.files)
 
 
 ANALYZER = Analyzer(title="Did each fast path run, and as what?", order=50, judge=judge)

@@ -1,4 +1,4 @@
-"""Question 5: which queue grows? A trace holds none; each line says which input would tell, and what the trace shows."""
+"""Question 5: which queue grows? By metrics, live samples and benchmark runs; a trace holds none, and says what would tell."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ import numpy as np
 
 from m3probe.analyzers._engine import once, told
 from m3probe.analyzers._ledger_queues import live_queues
+from m3probe.analyzers._queues_capacity import capacity_findings
+from m3probe.analyzers._queues_client import client_findings
+from m3probe.analyzers._queues_laws import law_findings
+from m3probe.analyzers._queues_process import process_findings
+from m3probe.analyzers._queues_rows import queue_rows
+from m3probe.analyzers._queues_spread import spread_findings
+from m3probe.analyzers._queues_transfer import transfer_findings
 from m3probe.analyzers._steptime import StepTimes, step_times
 from m3probe.analyzers._view import in_phases, ms, percent
 from m3probe.model.findings import Finding, evidence
@@ -35,8 +42,18 @@ _ANSWERED_BY = {
 _SHOWN_BY_TRACE = "the trace shows"
 
 
+FINDERS = (
+    process_findings,
+    client_findings,
+    transfer_findings,
+    capacity_findings,
+    spread_findings,
+    law_findings,
+)
+
+
 def judge(rec: Recording, _so_far: Answer) -> Answer:
-    """No queue is measured by a trace: every line says so, what would answer, and what was seen beside it."""
+    """What was measured of each queue; of the others what would answer, and what a trace shows beside it."""
     times = step_times(rec)
     shown = {
         "prefill": _prefill(rec),
@@ -45,8 +62,13 @@ def judge(rec: Recording, _so_far: Answer) -> Answer:
         "front_end": " and ".join(part for part in (_between_steps(rec, times), _frontend_files(rec)) if part),
     }
     queues = {name: _line(wanted, shown.get(name, "")) for name, wanted in _ANSWERED_BY.items()}
-    queues |= live_queues(rec)
-    return Answer((QueuesSection(queues),), tuple(_unmeasured(rec)))
+    measured = live_queues(rec)
+    queues |= measured
+    rows = queue_rows(rec)
+    found = [finding for find in FINDERS for finding in find(rec)]
+    if not measured and not rec.meta.bench:
+        found += _unmeasured(rec)
+    return Answer((QueuesSection(queues, rows),), tuple(found))
 
 
 ANALYZER = Analyzer(title="Which queue grows?", order=60, judge=judge)

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from m3probe import __version__, _streams
 
@@ -18,7 +18,8 @@ Verb = Callable[[argparse.Namespace], int]
 
 _EXITS = """exit status:
   0  inspect, analyze, recipe: read (findings never change it); assert: every rule holds; attach: recorded (losses said)
-  1  assert: a rule failed; recipe: a required path is not eligible; verify: a module is broken
+  1  assert: a rule failed; recipe: a required path is not eligible; verify: a module is broken;
+     doctor: a check ended in a word of --fail-on
   2  usage, or contradictory or unknown names in a rules file; --junit cannot be written
   3  an input is missing, unreadable, or not what it should be; or stdout cannot be written; attach: nothing recorded
   4  assert: evidence missing or untrusted for some rule; verify: a rank cannot be verified
@@ -37,6 +38,9 @@ def split(words: list[str]) -> tuple[list[str], list[str]]:
 
 class Parser(argparse.ArgumentParser):
     """Its words are escaped like all foreign text, and reach whatever stdout and stderr are."""
+
+    paths: argparse.Action | None = None
+    """What is read; a verb that records a server itself needs none."""
 
     def error(self, message: str) -> NoReturn:
         from m3probe.present.escape import safe
@@ -62,10 +66,13 @@ def parser_of(verbs_: Mapping[str, Verb]) -> Parser:
     _add(verbs, "analyze", "answer the five questions from a trace and name the next bottleneck", workload=True)
     _add(verbs, "inspect", "say what is in a file and whether it can be trusted")
     check = _add(verbs, "assert", "check rules against a trace (for CI)", workload=True, rules=True)
-    check.add_argument("--junit", type=_path, metavar="FILE", help="also write a JUnit XML report")
+    _add_live(check)
+    _add_outputs(check)
+    _add_triple(check)
     _add_recipe(verbs)
     _add_attach(verbs)
     _add_verify(verbs)
+    _add_doctor(verbs)
     for name, verb in verbs_.items():
         verbs.choices[name].set_defaults(verb=verb)
     return parser
@@ -82,7 +89,8 @@ def _add(
     parser = verbs.add_parser(name, help=words, description=words[:1].upper() + words[1:] + ".")
     if rules:
         parser.add_argument("rules", type=_path, metavar="RULES", help="rules file (TOML, see docs/assert.md)")
-    parser.add_argument("paths", type=_path, nargs="+", metavar="PATH", help="trace file, or folder of rank files")
+    words = "trace, folder of rank files, recording, or a server's log"
+    parser.paths = parser.add_argument("paths", type=_path, nargs="+", metavar="PATH", help=words)
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     parser.add_argument("--no-progress", action="store_true", help="no progress on stderr")
     if workload:
@@ -103,6 +111,22 @@ def _add_known(parser: Parser) -> None:
     known.add_argument("--eval", type=_path, metavar="FILE", help="evaluation results (lm-eval, or vLLM's GSM8K JSON)")
     known.add_argument("--eval-baseline", type=_path, metavar="FILE", help="the same of a server that is known good")
     known.add_argument("--cosine", type=_path, metavar="FILE", help="cosines with a float32 reference, {name: value}")
+
+
+def _add_outputs(parser: Parser) -> None:
+    parser.add_argument("--junit", type=_path, metavar="FILE", help="also write a JUnit XML report")
+    parser.add_argument(
+        "--github",
+        action=argparse.BooleanOptionalAction,
+        help="annotations and a step summary (default: in GitHub Actions)",
+    )
+
+
+def _add_triple(parser: Parser) -> None:
+    triple = parser.add_argument_group("the triple of a pass: output right, path executed, end-to-end metric better")
+    triple.add_argument("--triple", action="store_true", help="ask for all three; a missing leg is exit 4")
+    triple.add_argument("--metric", type=_path, metavar="FILE", help="benchmark result of this run")
+    triple.add_argument("--metric-baseline", type=_path, metavar="FILE", help="the same of the run it must beat")
 
 
 def _add_recipe(verbs: argparse._SubParsersAction[Parser]) -> None:
@@ -138,15 +162,33 @@ def _add_recipe(verbs: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
-def _add_attach(verbs: argparse._SubParsersAction[Parser]) -> None:
-    words = "record a running server: by its address, its pid, or `auto`"
-    parser = verbs.add_parser("attach", help=words, description=words[:1].upper() + words[1:] + ".")
-    parser.add_argument("target", type=_target, metavar="URL|PID|auto", help="http(s)://HOST:PORT, a pid, or auto")
-    end = parser.add_argument_group("until when (without either: Ctrl-C)")
-    end.add_argument("--seconds", type=_seconds, metavar="N", help="end after N seconds")
-    end.add_argument("--steps", type=_count, metavar="N", help="end after N steps of the engine")
-    parser.add_argument("--once", action="store_true", help="look and tell, record nothing")
-    parser.add_argument("--out", type=_path, metavar="DIR", help="folder of the recording (default: a new one here)")
+class _Live(argparse.Action):
+    """With a server to record no PATH is needed; ``nargs="*"`` from the start would take none before the first option."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, *_: Any) -> None:
+        setattr(namespace, self.dest, values)
+        if isinstance(parser, Parser) and parser.paths is not None:
+            parser.paths.nargs = "*"
+
+
+def _add_live(parser: Parser) -> None:
+    """How ``assert`` records a running server; the words are those of ``attach``."""
+    live = parser.add_argument_group("judge a running server: record it, give everything back, then judge")
+    words = "record this server first"
+    live.add_argument("--live", type=_target, action=_Live, dest="target", metavar="URL|PID|auto", help=words)
+    parser.set_defaults(once=False, eager_twin=None, full_rows=None, routing=False, overlap=False)  # attach's alone
+    live.add_argument("--steps", type=_count, metavar="N", help="for N steps of the engine (default: 200)")
+    live.add_argument("--seconds", type=_seconds, metavar="N", help="for N seconds")
+    live.add_argument("--out", type=_path, metavar="DIR", help="keep the recording there (default: where a rule fails)")
+    _add_reach(live)
+    live.add_argument(
+        "--profile-steps", type=_count, metavar="N", help="with N steps under the profiler: kernels for the rules"
+    )
+    live.add_argument("--force-profiler", action="store_true", help="also on a build that is known to hang")
+
+
+def _add_reach(parser: argparse._ActionsContainer) -> None:
+    """How a running server is reached."""
     parser.add_argument(
         "--header", type=_header, action="append", default=[], metavar="'NAME: VALUE'", help="for a URL"
     )
@@ -155,6 +197,25 @@ def _add_attach(verbs: argparse._SubParsersAction[Parser]) -> None:
         "--inject", action="store_true", help="put m3probe into processes that were started without it (ptrace)"
     )
     parser.add_argument("--take-over", action="store_true", help="end another one's recording first")
+
+
+def _add_attach(verbs: argparse._SubParsersAction[Parser]) -> None:
+    words = "record a running server: by its address, its pid, or `auto`"
+    parser = verbs.add_parser("attach", help=words, description=words[:1].upper() + words[1:] + ".")
+    parser.add_argument("target", type=_target, metavar="URL|PID|auto", help="http(s)://HOST:PORT, a pid, or auto")
+    end = parser.add_argument_group("until when (without either: Ctrl-C)")
+    end.add_argument("--seconds", type=_seconds, metavar="N", help="end after N seconds")
+    end.add_argument("--steps", type=_count, metavar="N", help="end after N steps of the engine")
+    parser.add_argument("--out", type=_path, metavar="DIR", help="folder of the recording (default: a new one here)")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--once", action="store_true", help="look and tell, record nothing")
+    how.add_argument(
+        "--serve",
+        type=_address,
+        metavar="[HOST]:PORT",
+        help="meanwhile: findings as Prometheus gauges (default: localhost)",
+    )
+    _add_reach(parser)
     more = parser.add_argument_group("more evidence, at a cost that is told first")
     more.add_argument("--full-rows", type=_seconds, metavar="S", help="keep one row for each step, for S seconds")
     more.add_argument("--routing", action="store_true", help="sample which experts rows go to")
@@ -178,6 +239,21 @@ def _add_verify(verbs: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument("--wait", type=_seconds, default=60.0, metavar="S", help="for an eager step (default: 60)")
     parser.add_argument("--out", type=_path, metavar="DIR", help="keep the recording there")
     parser.add_argument("--take-over", action="store_true", help="end another one's recording first")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def _add_doctor(verbs: argparse._SubParsersAction[Parser]) -> None:
+    words = "say whether this host is ready to serve and to be recorded"
+    parser = verbs.add_parser("doctor", help=words, description=words[:1].upper() + words[1:] + ".")
+    parser.add_argument("--concurrency", type=_count, metavar="N", help="hold limits against so many requests at once")
+    parser.add_argument(
+        "--fail-on",
+        nargs="+",
+        default=[],
+        choices=("warn", "bad", "unknown"),
+        metavar="WORD",
+        help="exit 1 where a check ends in one of: bad, warn (which takes bad too), unknown",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
@@ -222,6 +298,15 @@ def _header(text: str) -> tuple[str, str]:
 
     try:
         return header(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _address(text: str) -> tuple[str, int]:
+    from m3probe.attach.serve import address
+
+    try:
+        return address(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import stat
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +13,8 @@ from m3probe._arguments import Verb, parser_of, split
 from m3probe.errors import M3ProbeError, UnreadableInput, UsageError
 
 if TYPE_CHECKING:
+    from m3probe._outputs import Outputs
     from m3probe.attach.asked import Asked
-    from m3probe.model.judgement import Judgement
     from m3probe.model.recording import Recording
     from m3probe.recipe.asking import Server
     from m3probe.workload import Workload
@@ -25,6 +24,9 @@ MOST_SAID = 4000
 """Characters of an error on a terminal: a file name or a word of the input may be of any length."""
 EXIT_INTERRUPTED = 130
 
+_OF_LIVE = (
+    "steps", "seconds", "out", "header", "cacert", "inject", "take_over", "profile_steps", "force_profiler",
+)  # fmt: skip
 _OF_A_SERVER = ("service", "vllm", "vllm_path", "env_file", "gpu", "tuned_table")
 
 
@@ -62,10 +64,9 @@ def analyze(args: argparse.Namespace) -> int:
         from m3probe.present.json import report_json
 
         return _said(report_json(report))
-    from m3probe.present.text import report_text, wants_ascii
+    from m3probe.present.text import report_text
 
-    plain = wants_ascii(getattr(sys.stdout, "encoding", None))
-    return _said(report_text(report, width=_width(), color=_color(), ascii_only=plain))
+    return _said(report_text(report, width=_width(), color=_color(), ascii_only=_plain()))
 
 
 def inspect(args: argparse.Namespace) -> int:
@@ -88,21 +89,42 @@ def inspect(args: argparse.Namespace) -> int:
 
 
 def assert_(args: argparse.Namespace) -> int:
-    """Judge rules: ``m3probe assert RULES PATH...``."""
+    """Judge rules: ``m3probe assert RULES PATH...``; with ``--live`` of a server that runs."""
+    if not _is_live(args):
+        return _asserted(args)
+    from m3probe.live_assert import recorder
+    from m3probe.present.attach_progress import narration
+
+    drawn = not args.no_progress and _streams.is_terminal(sys.stderr)
+    with narration(_narrate, drawn=drawn) as told, recorder(_asked(args), told) as live:
+        args.record = live.record
+        status = _asserted(args)
+        live.judged(status)
+        return status
+
+
+def _asserted(args: argparse.Namespace) -> int:
     from m3probe import pipeline, rules
+    from m3probe._path_calls import judged
+    from m3probe.legs import asked_metric, with_legs
     from m3probe.present.verdict_text import judgement_json, judgement_text
 
-    _junit_begins(args)
+    outputs = _outputs(args)
+    outputs.begin()
     try:
+        metric = asked_metric(args.metric, args.metric_baseline, triple=args.triple)
         wanted = rules.load_rules(args.rules)
         rec = _read(args)
-        judgement = rules.judge(wanted, rec, pipeline.report(rec).answer)
+        answer = pipeline.report(rec).answer
+        judgement = judged(wanted, rec, answer)
+        judgement = with_legs(judgement, wanted.rules, answer, metric) if metric else judgement
     except Exception as error:
         fault = f"internal fault of m3probe ({type(error).__name__})"
-        _junit_of(args, error.sentence() if isinstance(error, M3ProbeError) else fault)
+        outputs.unread(error.sentence() if isinstance(error, M3ProbeError) else fault)
         raise
-    status = _said(judgement_json(judgement) if args.json else judgement_text(judgement), judgement.exit_code)
-    _junit_of(args, judgement)
+    text = judgement_json(judgement) if args.json else judgement_text(judgement)
+    status = _said(outputs.stdout(text, json=args.json), judgement.exit_code)
+    outputs.judged(judgement)
     return status
 
 
@@ -124,17 +146,14 @@ def recipe(args: argparse.Namespace) -> int:
 
         return _said(recipe_json(report), int(failed))
     from m3probe.present.recipe_text import recipe_text
-    from m3probe.present.text import wants_ascii
 
-    plain = wants_ascii(getattr(sys.stdout, "encoding", None))
-    return _said(recipe_text(report, _width(), _color(), ascii_only=plain), int(failed))
+    return _said(recipe_text(report, _width(), _color(), ascii_only=_plain()), int(failed))
 
 
 def _explained(args: argparse.Namespace) -> int:
     from m3probe.fastpaths import fast_paths
     from m3probe.gates import gates
     from m3probe.present.path_card import path_card
-    from m3probe.present.text import wants_ascii
     from m3probe.recipe.required import nearest
 
     if args.json or args.require or args.file or args.command:
@@ -144,18 +163,18 @@ def _explained(args: argparse.Namespace) -> int:
         known = nearest(args.explain[:80], fast_paths())
         raise UsageError(f"--explain {args.explain[:80]}: no such fast path", next_move=known)
     titles = {name: gate.title for name, gate in gates().items()}
-    plain = wants_ascii(getattr(sys.stdout, "encoding", None))
-    return _said(path_card(args.explain, path, titles, _width(), _color(), ascii_only=plain))
+    return _said(path_card(args.explain, path, titles, _width(), _color(), ascii_only=_plain()))
 
 
 def attach(args: argparse.Namespace) -> int:
     """Record a running server: ``m3probe attach URL|PID|auto``."""
     from m3probe.attach.attaching import attach as attached
+    from m3probe.live_serve import serving
     from m3probe.present.attach_progress import narration
 
     asked = _asked(args)
     drawn = not args.no_progress and _streams.is_terminal(sys.stderr)
-    with narration(_narrate, drawn=drawn) as told:
+    with narration(_narrate, drawn=drawn) as shown, serving(args.serve, shown) as told:
         report = attached(asked, told)
     status = UnreadableInput.exit_code if report.outcome == "nothing" else 0
     cut_short = report.ended == "interrupted" and (asked.seconds is not None or asked.steps is not None)
@@ -165,12 +184,21 @@ def attach(args: argparse.Namespace) -> int:
 
         return _said(plain_json(report), status)
     from m3probe.present.attach_text import attach_text
-    from m3probe.present.text import wants_ascii
 
-    plain = wants_ascii(getattr(sys.stdout, "encoding", None))
-    text = attach_text(report, _width(), _color(), ascii_only=plain)
+    text = attach_text(report, _width(), _color(), ascii_only=_plain())
     answer = _answer_of(report.folder) if report.folder and report.outcome != "nothing" else ""
     return _said(f"{text}\n\n{answer}" if answer else text, status)
+
+
+def _is_live(args: argparse.Namespace) -> bool:
+    """Whether a server is to be recorded first."""
+    if args.target:
+        return True
+    alone = [name for name in _OF_LIVE if getattr(args, name)]
+    if alone:
+        option = f"--{alone[0].replace('_', '-')}"
+        raise UsageError(f"{option} says how a running server is recorded", next_move="Name it with --live")
+    return False
 
 
 def _asked(args: argparse.Namespace) -> Asked:
@@ -198,14 +226,13 @@ def _asked(args: argparse.Namespace) -> Asked:
 def _answer_of(folder: str) -> str:
     """The report on what was recorded; a recording that cannot be read yet is there all the same."""
     from m3probe import pipeline
-    from m3probe.present.text import report_text, wants_ascii
+    from m3probe.present.text import report_text
 
     try:
         report = pipeline.analyze([Path(folder)])
     except M3ProbeError as error:
         return f"no report on it: {error.sentence()}"
-    plain = wants_ascii(getattr(sys.stdout, "encoding", None))
-    return report_text(report, width=_width(), color=_color(), ascii_only=plain)
+    return report_text(report, width=_width(), color=_color(), ascii_only=_plain())
 
 
 def verify(args: argparse.Namespace) -> int:
@@ -224,10 +251,19 @@ def verify(args: argparse.Namespace) -> int:
 
         return _said(plain_json(report), report.exit_code)
     from m3probe.present.attach_text import verify_text
-    from m3probe.present.text import wants_ascii
 
-    plain = wants_ascii(getattr(sys.stdout, "encoding", None))
-    return _said(verify_text(report, _width(), _color(), ascii_only=plain), report.exit_code)
+    return _said(verify_text(report, _width(), _color(), ascii_only=_plain()), report.exit_code)
+
+
+def doctor(args: argparse.Namespace) -> int:
+    """Say whether this host is ready: ``m3probe doctor``."""
+    from m3probe.doctor import Place, examine
+    from m3probe.present.doctor_text import doctor_text
+    from m3probe.present.json import doctor_json
+
+    report = examine(Place(), args.concurrency)
+    text = doctor_json(report) if args.json else doctor_text(report, _width(), _color(), ascii_only=_plain())
+    return _said(text, int(report.failed(args.fail_on)))
 
 
 VERBS: dict[str, Verb] = {
@@ -237,49 +273,25 @@ VERBS: dict[str, Verb] = {
     "recipe": recipe,
     "attach": attach,
     "verify": verify,
+    "doctor": doctor,
 }
 
 
-# --- the JUnit file ------------------------------------------------------------------------------------------
+# --- what assert tells beside stdout -----------------------------------------------------------------------
 
 
-def _junit_begins(args: argparse.Namespace) -> None:
-    """Say "not judged" first: a path that cannot be written is told before the work, and no older file speaks for a
-    run that is killed.
-    """
-    if args.junit is None:
-        return
-    there = _stat(args.junit)
-    if there is not None:
-        if stat.S_ISFIFO(there.st_mode) or stat.S_ISCHR(there.st_mode):
-            return  # a pipe or device takes one report, not two
-        for path in _inputs(args):
-            if (said := _stat(path)) is not None and os.path.samestat(said, there):
-                raise UsageError("--junit would overwrite an input", where=str(path))
-    _junit_of(args, "m3probe did not end: it was interrupted or killed before it had judged")
+def _outputs(args: argparse.Namespace) -> Outputs:
+    from m3probe._outputs import Outputs, in_github
+
+    github = in_github() if args.github is None else args.github
+    return Outputs(args.rules, args.junit, github, tuple(_inputs(args)))
 
 
 def _inputs(args: argparse.Namespace) -> list[Path]:
     """Every file that the command line names to be read."""
     single = (args.recipe, args.env_file, args.model_config, args.vllm_path, args.eval, args.eval_baseline, args.cosine)
-    return [args.rules, *args.paths, *args.tuned_table, *(path for path in single if path is not None)]
-
-
-def _stat(path: Path) -> os.stat_result | None:
-    try:
-        return path.stat()
-    except OSError:
-        return None  # whoever opens it says why
-
-
-def _junit_of(args: argparse.Namespace, result: Judgement | str) -> None:
-    """Write the report; a sentence, of what kept the rules from being judged, is an error in it."""
-    if args.junit is None:
-        return
-    from m3probe.present.junit import junit_unread, junit_xml
-
-    text = junit_unread(str(args.rules), result) if isinstance(result, str) else junit_xml(result)
-    _write(args.junit, text)
+    named = (*single, args.metric, args.metric_baseline)
+    return [args.rules, *args.paths, *args.tuned_table, *(path for path in named if path is not None)]
 
 
 # --- reading and printing ----------------------------------------------------------------------------------
@@ -297,6 +309,8 @@ def _read(args: argparse.Namespace) -> Recording:
     from m3probe.present.progress import progress
 
     workload = _workload(args) if hasattr(args, "tp") else None
+    if hasattr(args, "record"):
+        args.paths = [*args.paths, args.record()]
     with progress(enabled=not args.no_progress and _streams.is_terminal(sys.stderr)) as told:
         return pipeline.read(args.paths, workload, told)
 
@@ -353,11 +367,11 @@ def _color() -> bool:
     return _streams.is_terminal(sys.stdout) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot be written ({error.strerror})", where=str(path)) from error
+def _plain() -> bool:
+    """Whether stdout cannot show the glyphs of a page."""
+    from m3probe.present.text import wants_ascii
+
+    return wants_ascii(getattr(sys.stdout, "encoding", None))
 
 
 def _fail(error: M3ProbeError) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from m3probe.model.findings import Finding
-from m3probe.model.recording import Recording
+from m3probe.model.recording import KERNEL_FREE, Recording
 from m3probe.model.report import Answer, ReadNote, Report
 from m3probe.plugs import Analyzer, Progress
 from m3probe.registry import Shelf
@@ -33,13 +33,13 @@ class Inspection:
 
 
 def read(paths: Sequence[Path], workload: Workload | None = None, progress: Progress = no_progress) -> Recording:
-    """Read inputs and attach what the user, or else a running server, said about the run.
+    """Read inputs and attach what the user, or else a running server or its log, said about the run.
 
     Raises:
         UnreadableInput: an input or the model config cannot be read.
     """
     rec = open_recording(paths, progress)
-    if workload is None and not rec.meta.served:
+    if workload is None and not rec.meta.served and not rec.meta.logs:
         return rec
     from m3probe.workload import Workload, with_workload
 
@@ -62,9 +62,16 @@ def analyze(paths: Sequence[Path], workload: Workload | None = None, progress: P
 
 def inspect(rec: Recording) -> Inspection:
     """Facts and warnings of the inputs, judged no further."""
+    from m3probe.analyzers._bench_facts import bench_facts
+    from m3probe.analyzers._device_facts import device_facts
     from m3probe.analyzers._inventory import inventory
+    from m3probe.analyzers._kernel_tables import kernel_table_facts
+    from m3probe.analyzers._log_facts import log_facts
+    from m3probe.analyzers._queues_facts import metric_facts
 
-    facts, _ = inventory(rec)
+    facts = {} if all(file.role in KERNEL_FREE for file in rec.files) else inventory(rec)[0]
+    facts |= log_facts(rec) | bench_facts(rec) | kernel_table_facts(rec) | metric_facts(rec)
+    facts |= device_facts(rec)
     outcome, warnings = reading(rec)
     kinds = sorted({f.kind for f in rec.files})
     return Inspection("+".join(kinds), outcome, facts, warnings)

@@ -20,7 +20,9 @@ from m3probe.readers.chunks import Chunks
 from m3probe.registry import Shelf
 
 READERS = Shelf("m3probe.readers", "READER", Reader)
-_SUFFIXES = (".json", ".json.gz", ".m3p")
+_BY_CONTENT = tuple(f"{suffix}{gz}" for suffix in (".log", ".prom", ".txt", ".jsonl", ".csv") for gz in ("", ".gz"))
+"""Suffixes that every program uses: such a file is taken where a reader knows its beginning, and is no loss otherwise."""
+_SUFFIXES = (".json", ".json.gz", ".m3p", *_BY_CONTENT)
 _HEAD = 256 * 1024
 _NOWHERE = {errno.ENOENT, errno.ENOTDIR}
 _MISSPELT = _NOWHERE | {errno.ENAMETOOLONG, errno.ELOOP}
@@ -76,7 +78,7 @@ class _Intake:
     unread: list[UnreadableInput] = field(default_factory=list)
 
     def search(self, folder: Path) -> None:
-        """Take every trace below ``folder``."""
+        """Take every trace, recording, log, metrics page and result below ``folder``."""
         before = len(self.unread)
         files = sorted(p for p in self._walk(folder) if p.name.endswith(_SUFFIXES))
         traces = [path for path in files if self.take(path, in_folder=True)]
@@ -84,10 +86,12 @@ class _Intake:
             no_trace = UnreadableInput(
                 "the folder holds no trace",
                 where=str(folder),
-                next_move="m3probe looks for *.json and *.json.gz torch-profiler traces, also in folders below",
+                next_move="m3probe looks for *.json and *.json.gz torch-profiler traces, also in folders below; and for "
+                "server logs, metrics pages and benchmark results",
             )
             self.unread.append(no_trace)
-        ignored = len(files) - len(traces)
+        left = set(files).difference(traces)
+        ignored = sum(not path.name.endswith(_BY_CONTENT) for path in left)
         if ignored:
             text = f"{ignored} file(s) that are no trace left out"
             self.builder.note([Note("ignored", text, str(folder), ignored, quiet=True)])
@@ -108,6 +112,12 @@ class _Intake:
         except UnreadableInput as error:
             # a reader may notice only at its end that the file is none of its own
             del self.builder.files[files:], self.builder.notes[notes:]
+            if in_folder and path.name.endswith(_BY_CONTENT):
+                text = (
+                    f"left out, {error.what}: such a file holds no kernel, so that no figure of kernels lacks anything"
+                )
+                self.builder.note([Note("unread_beside", text, error.where)])
+                return False
             self.unread.append(error)
         return True
 
@@ -157,12 +167,17 @@ def _reader_in_folder(path: Path, readers: list[Reader]) -> Reader | None:
     """The reader of a file that was found; None when it holds something else than a trace."""
     head = _head(path)
     text = head.strip()
+    if path.name.endswith(_BY_CONTENT):
+        return _sniffed(path, head, readers)
     # Nothing (a gzip of nothing), or JSON that ends before it is known of what: it may be all that is left of a trace.
     cut = not text or (len(head) < _HEAD and _is_json(text) and text[-1:] not in (b"}", b"]"))
     return _sniffed(path, head, readers) or (_trace_reader(readers) if cut else None)
 
 
 def _reader_for(path: Path, readers: list[Reader]) -> Reader:
+    if not path.stat().st_size and path.name.endswith((".prom", ".prom.gz")):
+        # seen: status 200 and no body
+        raise UnreadableInput("no metrics in file: it is empty (0 bytes)", where=str(path), next_move="Scrape again")
     head = _head(path)
     reader = _sniffed(path, head, readers)
     if reader is not None:
@@ -173,7 +188,8 @@ def _reader_for(path: Path, readers: list[Reader]) -> Reader:
     raise UnreadableInput(
         what,
         where=str(path),
-        next_move="m3probe reads torch-profiler (Chrome) traces, plain or gzip, and folders of them",
+        next_move="m3probe reads torch-profiler (Chrome) traces, plain or gzip, folders of them, logs of vLLM, "
+        "pages of /metrics and benchmark results",
     )
 
 

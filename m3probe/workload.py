@@ -15,9 +15,12 @@ from m3probe.schema.setup import Setup
 
 if TYPE_CHECKING:
     from m3probe.recipe.asking import Server
+    from m3probe.recipe.logged import Logged
 
 
 AS_RESOLVED = "what the server itself resolved"
+AS_LOGGED = "what the server's log says"
+NO_ENVIRONMENT = "no log tells the environment: what hangs on a variable is unproven (--recipe FILE tells it)"
 MOST_BYTES = 64 * 2**20
 """Of an evaluation or a file of cosines; lm-eval's results are a few hundred KiB, its samples lie beside them."""
 
@@ -61,23 +64,24 @@ def with_workload(rec: Recording, workload: Workload) -> Recording:
         from m3probe.model.model_config import load_model_config
 
         meta = replace(meta, model=load_model_config(workload.model_config))
+    rec = replace(rec, meta=meta)
     if workload.server is not None:
-        meta = _served(meta, workload.server, workload)
-    elif meta.served:
-        meta = _resolved(meta)
+        return replace(rec, meta=_served(rec, workload.server, workload))
+    meta = _resolved(meta) if meta.served else meta
+    if meta.setup is None and meta.logs:
+        meta = _by_log(replace(rec, meta=meta), workload)
     return replace(rec, meta=meta)
 
 
-def _served(meta: Meta, server: Server, workload: Workload) -> Meta:
+def _served(rec: Recording, server: Server, workload: Workload) -> Meta:
     """The command's sizes and model stand where the user gave none."""
     from m3probe.recipe import recipe, setup
     from m3probe.recipe.asking import ask_of
 
+    meta = rec.meta
     ask = ask_of(server if server.gpu else replace(server, gpu=_device(meta)))
     made, known = setup(ask)
-    for name, said, found in (("--tp", workload.tp, made.setup.tp), ("--ep", workload.ep, made.setup.ep)):
-        if said is not None and said != found:
-            raise UsageError(f"{name} {said} contradicts {found} of the server's command", next_move="Leave it out")
+    _check_sizes(workload, made.setup, "command")
     judged = recipe(ask)
     note = RecipeNote(
         source=str(server.file or "the command"),
@@ -86,7 +90,7 @@ def _served(meta: Meta, server: Server, workload: Workload) -> Meta:
         stops=judged.stops,
         warnings=judged.warnings,
         assumed=(*made.assumed, *judged.untold),
-        differs=_differs(meta, made.setup),
+        differs=_differs(rec, made.setup),
     )
     return replace(
         meta,
@@ -124,10 +128,55 @@ def _running(meta: Meta) -> Setup | None:
     return resolved(meta.served, next(iter(meta.devices), None), accelerators()[name] if name else None)
 
 
-def _differs(meta: Meta, asked: Setup) -> tuple[Difference, ...]:
+def _by_log(rec: Recording, workload: Workload) -> Meta:
+    """What a server's log says of its configuration stands where neither a recipe nor the server itself does."""
+    from m3probe.recipe.lines import build_line
+
+    meta, found = rec.meta, _logged(rec, workload)
+    if found is None:
+        return meta
+    setup, name = found.setup, _device(meta)
+    _check_sizes(workload, setup, "log")
+    note = RecipeNote(
+        source=f"{AS_LOGGED} ({meta.logs[0].path})",
+        build=build_line(setup.build, meta.logs[0].version, None),
+        gpu=accelerators()[name].name if name else setup.gfx or "a device that is not known",
+        stops=(),
+        warnings=(),
+        assumed=(*found.known.assumed, NO_ENVIRONMENT),
+    )
+    return replace(meta, setup=setup, recipe=note, model=meta.model or found.known.config, tp=setup.tp, ep=setup.ep)
+
+
+def _logged(rec: Recording, workload: Workload) -> Logged | None:
+    """None for a log that cannot be of the server that was recorded; ``analyze`` tells why."""
+    from m3probe.model.log_match import contradictions
+    from m3probe.recipe.logged import known_of_log, logged
+    from m3probe.recipe.model_facts import known_model
+
+    meta, name = rec.meta, _device(rec.meta)
+    if not meta.logs or any(contradictions(log, rec) for log in meta.logs):
+        return None
+    model = None
+    if workload.model_config is not None:
+        told = known_of_log(meta.logs[0]).facts
+        model = known_model(told.name, workload.model_config, told.linear_quant)
+    return logged(meta.logs, next(iter(meta.devices), None), accelerators()[name] if name else None, model)
+
+
+def _check_sizes(workload: Workload, setup: Setup, whose: str) -> None:
+    for name, said, found in (("--tp", workload.tp, setup.tp), ("--ep", workload.ep, setup.ep)):
+        if said is not None and said != found:
+            raise UsageError(f"{name} {said} contradicts {found} of the server's {whose}", next_move="Leave it out")
+
+
+def _differs(rec: Recording, asked: Setup) -> tuple[Difference, ...]:
+    """What runs, by its own word, else by its log's."""
     from m3probe.recipe.differs import differences
 
-    found = _running(meta)
+    found = _running(rec.meta)
+    if found is None and (logged := _logged(rec, Workload())) is not None:
+        found = logged.setup
     return differences(asked, found) if found else ()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from m3probe.model.bench_report import BenchRow, BenchSection, SweepStep
 from m3probe.model.findings import Bound, Evidence, Finding
 from m3probe.model.path_report import GateRow, PathRow, PathsSection, RecipeRow
 from m3probe.model.report import (
@@ -213,13 +214,40 @@ def full_report() -> Report:
     bottleneck = NextBottleneck(
         "shapes.starved.qkv", Bound(0.05, 0.12, "share x (1 - 40/132)"), "it has the largest trusted bound"
     )
-    sections = (trust(), summary(), shapes(), repeats(), planes(), paths(), queues(), BottleneckSection(bottleneck))
+    sections = (
+        trust(),
+        summary(),
+        shapes(),
+        repeats(),
+        planes(),
+        paths(),
+        queues(),
+        bench(),
+        BottleneckSection(bottleneck),
+    )
     notes = (ReadNote("lost_events", "3 event(s) lost: kernels may be among them", "rank0.json.gz", 3),)
     return Report("partial", notes, Answer(sections, findings()))
 
 
 def queues() -> QueuesSection:
     return QueuesSection({"admission": "give the server's /metrics page", "kv_transfer": "give the connector's log"})
+
+
+def bench() -> BenchSection:
+    def run(concurrency: int, total: float, ttft: float, **more: Any) -> BenchRow:
+        known: dict[str, Any] = {
+            "name": f"c{concurrency}", "file": "sweep.json", "backend": "vllm", "model": "m3", "completed": 640, "failed": 0,
+            "comparable": True, "max_concurrency": concurrency, "request_rate": None, "closed_loop": True, "num_gpus": 4,
+            "prefill_gpus": None, "decode_gpus": None, "mean_input_tokens": 900.0, "mean_output_tokens": 101.0,
+            "request_throughput": total / 1001, "output_throughput": total * 101 / 1001, "total_token_throughput": total,
+            "total_per_gpu": total / 4, "ttft_ms": ttft, "ttft_of": "mean", "ttft_p99_ms": 3 * ttft, "tpot_ms": 20.0,
+            "tpot_of": "median", "waiting": 1.5, "decoding": 30.5, "in_flight": 32.0, "measured_in_flight": None,
+            "expected": concurrency, "consistent": True,
+        }  # fmt: skip
+        return BenchRow(**known | more)
+
+    rows = (run(32, 16_016.0, 100.0), run(64, 16_416.4, 250.0, failed=1, consistent=False, measured_in_flight=48.0))
+    return BenchSection(rows, (SweepStep("c32", "c64", 32, 64, 0.025, 2.5, knee=True),))
 
 
 def empty_report() -> Report:

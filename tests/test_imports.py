@@ -43,8 +43,9 @@ def row(rooms: str = "", at_import: str = "", inside: str = "") -> Row:
 
 
 EVERYTHING = (
-    "analyzers attach collectors errors fastpaths gates hardware kernels model pipeline plugs present readers recipe "
-    "registry rules schema sources tui vllm_source workload _arguments _streams"
+    "analyzers attach collectors doctor errors fastpaths gates hardware kernels legs live_assert live_serve "
+    "model pipeline plugs present readers recipe registry rules schema sources tui vllm_source workload "
+    "_arguments _outputs _path_calls _streams"
 )
 # The row of a room is its folder's name; a module of m3probe/ itself has its own. `errors` and the version are for all.
 TABLE = {
@@ -68,11 +69,19 @@ TABLE = {
     "registry": row("plugs schema model"),
     "sources": row("readers plugs registry model schema"),
     "rules": row("model schema kernels registry", "", "numpy"),
+    "legs": row("schema model rules"),
+    "_outputs": row("model present _streams"),
+    "live_assert": row("attach model"),
+    "live_serve": row("attach model present", "msgspec"),
+    "doctor": row("attach model recipe schema vllm_source"),
     "workload": row("schema model hardware readers recipe"),
     "pipeline": row(EVERYTHING, "", "numpy"),
     "vllm_source": row("schema"),
     "recipe": row("schema model fastpaths gates kernels hardware readers registry vllm_source", "yaml", "numpy"),
-    "pytest_plugin": row(EVERYTHING, "pytest"),
+    "pytest_plugin": row(f"{EVERYTHING} asserting _pytest_rules", "pytest"),
+    "_pytest_rules": row("asserting model present rules schema", "pytest"),
+    "asserting": row("_path_calls model pipeline present recipe rules schema workload"),
+    "_path_calls": row("analyzers fastpaths model rules schema", "numpy"),
     "cli": row(EVERYTHING, "", "rich msgspec"),
     "_arguments": row("present attach _streams"),
     "__main__": row("cli"),

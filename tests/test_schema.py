@@ -18,8 +18,8 @@ import pytest
 import report_builder as build
 from tree import ROOT, shared_or_skip
 
+from m3probe.model import bench_report, live_report, path_report
 from m3probe.model import findings as findings_module
-from m3probe.model import live_report, path_report
 from m3probe.model import report as report_module
 from m3probe.present.json import report_json
 from m3probe.schema import verdicts
@@ -51,6 +51,7 @@ SPREAD = (
     path_report.PathsSection,
     report_module.QueuesSection,
     report_module.BottleneckSection,
+    report_module.ClockSection,
     report_module.Answer,
     report_module.Report,
 )
@@ -76,7 +77,7 @@ def document() -> dict[str, Any]:
 
 def declared() -> list[type]:
     """Every dataclass of the report and of findings."""
-    modules = (report_module, path_report, live_report, findings_module)
+    modules = (report_module, path_report, live_report, bench_report, findings_module)
     both = [value for module in modules for value in vars(module).values()]
     return list(dict.fromkeys(kind for kind in both if isinstance(kind, type) and is_dataclass(kind)))
 
@@ -233,7 +234,7 @@ def test_every_field_of_a_section_is_a_key_of_the_document(kind: type) -> None:
 
 def test_the_document_has_no_key_that_no_section_has() -> None:
     known = {field.name for kind in SPREAD for field in fields(kind)} - NOT_WRITTEN
-    assert set(schema()["properties"]) == set(schema()["required"]) == known | {"live"}
+    assert set(schema()["properties"]) == set(schema()["required"]) == known | {"live", "bench"}
 
 
 def test_every_key_is_described() -> None:

@@ -18,6 +18,8 @@ class Asked:
     Args:
         target: ``http(s)://...``, a pid, or ``auto``.
         seconds: end after so long; ``steps``: after so many steps; neither: at Ctrl-C.
+        idle_s: end after so long without a step of the engine; None: wait for ever.
+        guests: refuse a server none of whose processes has a guest, also where it is named by its address.
         once: look, record nothing.
         full_rows_s: seconds during which guests keep one row for each step.
         proc: where the kernel's view of processes lies.
@@ -26,6 +28,8 @@ class Asked:
     target: str
     seconds: float | None = None
     steps: int | None = None
+    idle_s: float | None = None
+    guests: bool = False
     out: Path | None = None
     once: bool = False
     headers: Mapping[str, str] = field(default_factory=dict)

@@ -154,7 +154,13 @@ def _prepare(found: Found, asked: Asked, told: Told) -> None:
 def _check_recordable(found: Found, asked: Asked, told: Told) -> None:
     crew = found.crew
     dormant = crew.with_state("dormant") if crew else []
-    if crew and not dormant and not asked.by_url:
+    if crew is None and asked.guests:
+        raise UnreadableInput(
+            "only its address is reached, and what ran is told by its processes",
+            where=asked.target,
+            next_move="Run m3probe on the server's host, or in its container, as the server's user",
+        )
+    if crew and not dormant and (asked.guests or not asked.by_url):
         raise UnreadableInput(
             f"no process of the server can be recorded ({crew.without()})",
             where=f"pid {crew.server.root.pid}",

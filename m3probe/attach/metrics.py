@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from m3probe.attach.fetch import OK, Client
 from m3probe.errors import UnreadableInput
+from m3probe.schema.exposition import SAMPLE, labels_of, number_of
 from m3probe.schema.records import Sample
 
 PATH = "/metrics"
@@ -20,9 +20,6 @@ MOST_SAMPLES = 200_000
 LOOKS = 4
 """Scrapes on connections of their own before anything is believed; a balancer of two shows itself in 7 of 8 cases,
 and later ones show it while recording."""
-_LINE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})?\s+(\S+)")
-_LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
-_ESCAPES = {"\\n": "\n", '\\"': '"', "\\\\": "\\"}
 _KEPT = ("vllm:", "process_")
 _STATIC = ("_created", "_info")
 _COUNTED = ("_total", "_sum", "_count")
@@ -84,15 +81,12 @@ def parse(text: str, mono_ns: int) -> Scrape:
     for line in text.splitlines()[:MOST_SAMPLES]:
         if not line or line.startswith("#"):
             continue
-        found = _LINE.match(line)
-        try:
-            value = float(found[3]) if found else math.nan
-        except ValueError:
-            value = math.nan
-        if found is None or not math.isfinite(value):
+        found = SAMPLE.fullmatch(line)
+        value = number_of(found[4]) if found else None
+        if found is None or value is None or not math.isfinite(value):
             bad += 1
             continue
-        values[found[1], _labels(found[2] or "")] = value
+        values[found[2], tuple(sorted(labels_of(found[3] or "").items()))] = value
     return Scrape(mono_ns, values, bad)
 
 
@@ -171,8 +165,3 @@ def first_looks(client: Client) -> Series:
         for _ in range(LOOKS * 2):
             series.next()
     return series
-
-
-def _labels(text: str) -> Labels:
-    pairs = ((name, re.sub(r"\\.", lambda m: _ESCAPES.get(m[0], m[0]), value)) for name, value in _LABEL.findall(text))
-    return tuple(sorted(pairs))

@@ -17,15 +17,12 @@ from m3probe.attach.session import Session
 from m3probe.model.attach_report import AttachReport, Offer, ProcessReport
 from m3probe.schema import secrets
 from m3probe.schema.control import Status
+from m3probe.schema.env_names import PER_PROCESS
 from m3probe.schema.records import Config
 from m3probe.schema.roles import Role
 
 KNOWN = ("0.24.0", "0.25.1", "0.32.0", "0.33.0")
 """Versions of vLLM whose seams were checked in its source."""
-_OWN = frozenset(
-    {"VLLM_DP_RANK", "VLLM_DP_RANK_LOCAL", "VLLM_DIST_IDENT", "VLLM_OBJECT_STORAGE_SHM_BUFFER_NAME", "OMP_NUM_THREADS"}
-)
-"""Variables that vLLM itself sets differently in each process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +204,7 @@ def _env(guest: Guest, proc: Path) -> Mapping[str, str] | None:
 def _differences(crew: Crew, proc: Path) -> tuple[str, ...]:
     """Variables that steer the server and are not the same in all processes whose environment is known."""
     known = {guest.name: env for guest in crew.all if (env := _env(guest, proc)) is not None}
-    names = sorted({name for env in known.values() for name in env} - _OWN)
+    names = sorted({name for env in known.values() for name in env} - PER_PROCESS)
     told = []
     for name in names:
         values: dict[str, list[str]] = {}

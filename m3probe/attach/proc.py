@@ -14,6 +14,9 @@ from pathlib import Path
 PROC = Path("/proc")
 MOST_READ = 1024 * 1024
 """Bytes of one file of /proc; a command line or an environment is far below."""
+OPEN_FILES, LOCKED_MEMORY = "Max open files", "Max locked memory"
+UNLIMITED = 2**63 - 1
+"""A limit that there is not."""
 _UNLIMITED = "unlimited"
 _LISTEN = "0A"
 
@@ -122,7 +125,7 @@ def use(pid: int, proc: Path = PROC) -> Use:
     """What one process holds now."""
     at = proc / str(pid)
     status = _fields(_text(at / "status"))
-    soft, hard = _open_files(_text(at / "limits"))
+    soft, hard = limit(pid, OPEN_FILES, proc)
     after_name = _text(at / "stat").rpartition(")")[2].split()
     ticks = sum(int(word) for word in after_name[11:13]) if len(after_name) > 13 else -1
     return Use(
@@ -170,14 +173,16 @@ def _address(text: str) -> str:
     return socket.inet_ntop(socket.AF_INET if len(raw) == 4 else socket.AF_INET6, raw)
 
 
-def _open_files(limits: str) -> tuple[int, int]:
-    line = next((line for line in limits.splitlines() if line.startswith("Max open files")), "")
-    soft, hard, *_ = [*line.split()[3:5], "", ""]
+def limit(pid: int | str, name: str, proc: Path = PROC) -> tuple[int, int]:
+    """(soft, hard) of one of its limits, by the name in /proc; -1 where it is not told. ``self`` is this process."""
+    lines = _text(proc / str(pid) / "limits").splitlines()
+    line = next((line for line in lines if line.startswith(name)), "")
+    soft, hard, *_ = [*line.removeprefix(name).split()[:2], "", ""]
     return _limit(soft), _limit(hard)
 
 
 def _limit(word: str) -> int:
-    return 2**63 - 1 if word == _UNLIMITED else _number(word)
+    return UNLIMITED if word == _UNLIMITED else _number(word)
 
 
 def _fields(status: str) -> dict[str, str]:

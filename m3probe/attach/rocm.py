@@ -6,7 +6,7 @@ Decided by the mapped files and not by the version of an image: torch's wheel ma
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -119,9 +119,14 @@ def read_profiling(pid: int, proc: Path = PROC, env: Mapping[str, str] | None = 
         paths = dict.fromkeys(_mapped(proc / str(pid) / "maps"))
     except OSError:
         return ProfilerBuild(pid, readable=False)
-    libs = tuple(found for path in paths if (found := _library(path, proc / str(pid) / "root")) is not None)
     told = env if env is not None else environ(pid, proc) or {}
-    known = tuple(Known(report, lib) for report in REPORTS for lib in libs if _is_about(report, lib, told))
+    return build_of(paths, proc / str(pid) / "root", told, pid)
+
+
+def build_of(paths: Iterable[str], root: Path, env: Mapping[str, str], pid: int = -1) -> ProfilerBuild:
+    """The same of libraries that are not mapped yet: ``paths`` as a process would see them below ``root``."""
+    libs = tuple(found for path in paths if (found := _library(path, root)) is not None)
+    known = tuple(Known(report, lib) for report in REPORTS for lib in libs if _is_about(report, lib, env))
     return ProfilerBuild(pid, readable=True, libs=libs, known=known)
 
 
@@ -174,4 +179,4 @@ def _is_about(report: Report, lib: Library, env: Mapping[str, str]) -> bool:
     return bool(lib.version) and lib.version >= report.since and (not report.below or lib.version < report.below)
 
 
-__all__ = ["QUEUE_SWITCH", "Known", "Library", "ProfilerBuild", "read_profiling"]
+__all__ = ["QUEUE_SWITCH", "Known", "Library", "ProfilerBuild", "build_of", "read_profiling"]

@@ -53,6 +53,8 @@ class Session:
     by_address: list[Window] = field(default_factory=list)
     _first_steps: int = -1
     _vllm_steps: int = -1
+    _moved: tuple[int, float] = (-1, 0.0)
+    """The last number of steps that was another one, and when it was."""
 
     def __post_init__(self) -> None:
         self.host, self.tail = HostFile(self.folder), Tail(self.folder)
@@ -176,7 +178,16 @@ class Session:
             self.ended = "steps"
         elif self.asked.seconds is not None and self._left() <= 0:
             self.ended = "seconds"
+        elif self.asked.idle_s is not None and self._idle_for() >= self.asked.idle_s:
+            self.ended = "idle"
         return bool(self.ended)
+
+    def _idle_for(self) -> float:
+        """Seconds since the number of steps last changed, or since the start."""
+        now = time.monotonic()
+        if self._moved[0] != self.steps or not self._moved[1]:
+            self._moved = (self.steps, now)
+        return now - self._moved[1]
 
     def _left(self) -> float:
         if self.asked.seconds is None:
@@ -234,6 +245,7 @@ class Session:
             rows=rows,
             running=_sum(last.named("vllm:num_requests_running")) if last else None,
             waiting=_sum(last.named("vllm:num_requests_waiting")) if last else None,
+            folder=str(self.folder),
         )
 
 

@@ -125,13 +125,14 @@ class NowRow:
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """A recording in progress."""
+    """A recording in progress, in ``folder``."""
 
     seconds: float
     steps: int
     rows: tuple[NowRow, ...]
     running: float | None = None
     waiting: float | None = None
+    folder: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from m3probe.model.bench import BenchRun
+from m3probe.model.kernel_table import KernelTable
+from m3probe.model.metric_tables import MetricsFile
 from m3probe.model.model_config import ModelConfig
 from m3probe.model.recipe_report import RecipeNote
 from m3probe.model.served import Served
+from m3probe.model.server_log import ServerLog
 from m3probe.model.tables import GRAPH_LAUNCH, NONE, TABLES, Array, Table, empty_columns
 from m3probe.schema.gates import GateFacts
 from m3probe.schema.setup import Setup
 from m3probe.schema.verdicts import Outcome
+
+KERNEL_FREE = frozenset({"log", "bench", "summary", "metrics", "device"})
+"""Roles of files that can hold no record of a kernel: beside a trace they explain it, alone nothing says what ran."""
 
 
 class Strings:
@@ -116,7 +123,9 @@ class EventCounts:
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """One input file and its role: ``rank``, ``frontend`` (API server) or ``capture``."""
+    """One input file and its role: ``rank``, ``frontend`` (API server), ``capture``, ``guest``, or
+    one of ``KERNEL_FREE``.
+    """
 
     path: str
     kind: str
@@ -127,6 +136,8 @@ class SourceFile:
     size_bytes: int
     counts: EventCounts
     in_folder: bool
+    local_times: tuple[str, str] | None = None
+    """First and last time as a file without a zone writes them: ``11-29 20:21:22``, or with its year before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +153,14 @@ class Meta:
     ep: int | None = None
     served: tuple[Served, ...] = ()
     """What processes of a live recording said of their configuration."""
+    logs: tuple[ServerLog, ...] = ()
+    """What logs of the server say: configured and chosen, never executed."""
+    bench: tuple[BenchRun, ...] = ()
+    """Runs of a benchmark, as its client saw the server."""
+    kernel_tables: tuple[KernelTable, ...] = ()
+    """Totals per kernel that torch's profiler printed: sums, without a time line."""
+    metrics: tuple[MetricsFile, ...] = ()
+    """Files of metrics pages; their samples are in the tables ``scrapes`` and ``metrics``."""
     setup: Setup | None = None
     """The server's configuration, as the user gave it or as the server resolved it: what makes ``missed`` and
     ``declined`` of ``unproven``."""

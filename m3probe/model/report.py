@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from m3probe.model.bench_report import BenchSection
+from m3probe.model.clock import ClockSection
 from m3probe.model.findings import Bound, Finding
 from m3probe.model.live_report import LiveSection
 from m3probe.model.path_report import PathsSection
@@ -254,10 +256,41 @@ class BytesSection:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueRow:
+    """One queue of one server; None is not known, never 0.
+
+    Args:
+        queue: ``client``, ``admission``, ``prefill``, ``kv_transfer`` (with its stage behind a dot), ``decode``, ``front_end``.
+        server: which of several; empty where there is one.
+        length_mean: requests in it over the time seen: sampled, or where ``basis`` is ``little`` throughput times time in it.
+        growth_per_s: requests a second, by a straight line through the samples.
+        arrivals_per_s: requests a second that came into it; ``served_per_s`` that left it.
+        wait_ns: mean time of a request in it.
+        trend: ``empty steady grows drains rose_and_fell``, or empty where too few samples tell.
+        basis: ``sampled`` or ``little``.
+    """
+
+    queue: str
+    server: str
+    samples: int
+    length_low: float | None
+    length_mean: float | None
+    length_most: float | None
+    length_last: float | None
+    growth_per_s: float | None
+    arrivals_per_s: float | None
+    served_per_s: float | None
+    wait_ns: int | None
+    trend: str
+    basis: str
+
+
+@dataclass(frozen=True, slots=True)
 class QueuesSection:
-    """Question 5: queue -> what is known, or which input would tell."""
+    """Question 5: queue -> what is known, or which input would tell; and each queue that was measured, in figures."""
 
     queues: Mapping[str, str]
+    queue_rows: tuple[QueueRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +319,8 @@ Section = (
     | QueuesSection
     | BottleneckSection
     | LiveSection
+    | BenchSection
+    | ClockSection
 )
 S = TypeVar("S")
 

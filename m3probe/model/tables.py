@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from m3probe.model.device_tables import DEVICE_TABLES
 from m3probe.model.live_tables import LIVE_TABLES
+from m3probe.model.log_tables import LOG_TABLES
+from m3probe.model.metric_tables import METRIC_TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,6 +134,8 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         ("in_graph", "bool", "", "its launch is a graph launch"),
     ),
     **{name: _cols(*columns) for name, columns in LIVE_TABLES.items()},
+    **{name: _cols(*columns) for name, columns in METRIC_TABLES.items()},
+    **{name: _cols(*columns) for name, columns in (LOG_TABLES | DEVICE_TABLES).items()},
 }
 
 

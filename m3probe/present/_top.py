@@ -29,6 +29,7 @@ def top(page: Page, report: Report) -> None:
     _losses(page, report)
     page.blank()
     _trust(page, report)
+    _ranks(page, report.answer.findings)
     _next(page, report)
     _paths(page, report)
 
@@ -89,6 +90,13 @@ def _trust(page: Page, report: Report) -> None:
     nothing = "nothing seen that could hide kernels" if row.verdict == Trust.COMPLETE else "no reason was given"
     why = "; ".join(reasons) or nothing
     _labelled(page, "Trust", (f"{glyph} {row.verdict}", style), (f": {why}", ""))
+
+
+def _ranks(page: Page, findings: tuple[Finding, ...]) -> None:
+    """Ranks that are not alike: before any figure, as each one is then of several servers."""
+    for finding in findings:
+        if finding.id.startswith("trust.ranks."):
+            _labelled(page, "Ranks", (f"! {finding.claim}", "warn bold"))
 
 
 def _next(page: Page, report: Report) -> None:

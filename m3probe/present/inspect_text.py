@@ -39,6 +39,8 @@ def _fact(key: str, value: Any, pad: int, width: int) -> list[str]:
         shown = _names(value, room)
     elif key == "step_list":
         shown = _steps(value)
+    elif key == "by_run":
+        shown = [line for run in _runs(value) for line in textwrap.wrap(safe(run), room, subsequent_indent="  ")]
     else:
         shown = textwrap.wrap(safe(_value(key, value)), room) or [""]
     return [(head if i == 0 else " " * len(head)) + line for i, line in enumerate(shown)]
@@ -60,6 +62,17 @@ def _steps(value: Sequence[Mapping[str, Any]]) -> list[str]:
     return [*lines, f"and {len(runs) - _LISTED:,} more runs in --json"] if len(runs) > _LISTED else lines
 
 
+def _runs(value: Sequence[Mapping[str, Any]]) -> list[str]:
+    """One line a benchmark run: what is known of it, without what it does not say."""
+    lines = [
+        f"{place}. "
+        + (_some([f"{k} {_value(k, v)}" for k, v in run.items() if v is not None], most=len(run)) or "none")
+        for place, run in enumerate(value[:_LISTED], 1)
+    ]
+    more = len(value) - _LISTED
+    return [*lines, f"and {more:,} more runs in --json"] if more > 0 else lines
+
+
 def _or_unknown(value: int | None) -> str:
     return "unknown" if value is None else f"{value:,}"
 
@@ -69,6 +82,8 @@ def _value(key: str, value: Any) -> str:
         return {True: "yes", False: "no", None: "not known"}[value]
     if isinstance(value, int):
         return f"{value:,} ns" if key.endswith("_ns") else f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.4f}".rstrip("0").rstrip(".")
     if isinstance(value, Mapping):
         return _some([f"{k}: {_value('', v)}" for k, v in value.items()])
     if isinstance(value, list):
@@ -76,7 +91,7 @@ def _value(key: str, value: Any) -> str:
     return str(value)
 
 
-def _some(parts: list[str]) -> str:
-    more = len(parts) - _LISTED
-    shown = ", ".join(parts[:_LISTED])
+def _some(parts: list[str], most: int = _LISTED) -> str:
+    more = len(parts) - most
+    shown = ", ".join(parts[:most])
     return f"{shown}, and {more:,} more" if more > 0 else shown or "none"

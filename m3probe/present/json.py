@@ -9,10 +9,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
 from m3probe.model.attach_report import AttachReport, VerifyReport
+from m3probe.model.bench_report import BenchSection
+from m3probe.model.clock import ClockSection
+from m3probe.model.doctor_report import DoctorReport
 from m3probe.model.live_report import LiveSection
 from m3probe.model.path_report import PathsSection
 from m3probe.model.recipe_report import RecipeReport
@@ -37,7 +40,7 @@ _ORDER: tuple[tuple[type[object], tuple[str, ...]], ...] = (
     (RepeatsSection, ("repeats", "graph_coverage", "costs", "layers")),
     (BytesSection, ("bytes",)),
     (PathsSection, ("paths", "gates", "recipe")),
-    (QueuesSection, ("queues",)),
+    (QueuesSection, ("queues", "queue_rows")),
 )
 _LIVE = ("processes", "step_times", "seconds", "verified", "unseen")
 
@@ -55,6 +58,9 @@ def report_json(report: Report) -> str:
         document |= {key: None if section is None else getattr(section, key) for key in keys}
     live = answer.section(LiveSection)
     document["live"] = None if live is None else {key: getattr(live, key) for key in _LIVE}
+    document["bench"] = answer.section(BenchSection)
+    joined = answer.section(ClockSection)
+    document["clocks"] = None if joined is None else joined.clocks
     document["findings"] = answer.findings
     last = answer.section(BottleneckSection)
     document["next_bottleneck"] = None if last is None else last.next_bottleneck
@@ -78,6 +84,19 @@ def recipe_json(report: RecipeReport) -> str:
     document: dict[str, Any] = {name: getattr(report, name) for name in names}
     document["required"] = [{"path": what, "holds": held, "why": why} for what, held, why in report.required]
     return _written(document)
+
+
+def doctor_json(report: DoctorReport) -> str:
+    """What ``doctor`` found on a host (docs/doctor.schema.json)."""
+    return _written(
+        {
+            "schema_version": report.schema_version,
+            "concurrency": report.concurrency,
+            "checked": report.checked,
+            "counts": report.counts,
+            "checks": [{"group": check.group} | asdict(check) for check in report.checks],
+        }
+    )
 
 
 def _written(document: Mapping[str, Any]) -> str:

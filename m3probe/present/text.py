@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from m3probe.model.bench_report import BenchSection
+from m3probe.model.clock import ClockSection
 from m3probe.model.live_report import LiveSection
 from m3probe.model.path_report import PathsSection
 from m3probe.model.report import (
@@ -12,7 +14,10 @@ from m3probe.model.report import (
     Report,
     ShapesSection,
     SummarySection,
+    TrustSection,
 )
+from m3probe.present._bench import bench
+from m3probe.present._clocks import joined
 from m3probe.present._findings import findings
 from m3probe.present._live import lived
 from m3probe.present._page import Page
@@ -34,16 +39,37 @@ def report_text(report: Report, width: int, color: bool, *, ascii_only: bool = F
     """
     page, answer = Page(width, color, ascii_only), report.answer
     top(page, report)
+    joined(page, answer.section(ClockSection), answer.findings)
     lived(page, answer.section(LiveSection))
-    if not _unwindowed(answer):
-        ran(page, answer.section(SummarySection))
-    shapes(page, answer.section(ShapesSection), answer.findings)
-    repeats(page, answer.section(RepeatsSection), timed=not _unwindowed(answer))
-    planes(page, answer.section(BytesSection))
-    paths(page, answer.section(PathsSection))
+    kinds = _beside(answer)
+    if kinds:
+        page.heading("1 to 4", "not answered")
+        page.say(
+            f"{', '.join(kinds)}: a trace or a live recording would answer shapes, repeats and bytes.", indent=2, hang=2
+        )
+    else:
+        if not _unwindowed(answer):
+            ran(page, answer.section(SummarySection))
+        shapes(page, answer.section(ShapesSection), answer.findings)
+        repeats(page, answer.section(RepeatsSection), timed=not _unwindowed(answer))
+        planes(page, answer.section(BytesSection))
+    if not kinds or _LOG in kinds:
+        paths(page, answer.section(PathsSection))
+    bench(page, answer.section(BenchSection))
     queues(page, answer.section(QueuesSection))
     findings(page, answer.findings)
     return page.text()
+
+
+_LOG = "a log says what was chosen, not what ran"
+_BESIDE = {"log_only": (_LOG,), "no_trace": ("the inputs hold nothing that ran on a device",)}
+
+
+def _beside(answer: Answer) -> tuple[str, ...]:
+    """What there is instead of a trace or a live recording, whose blocks would be rows of dashes; empty where one is there."""
+    section = answer.section(TrustSection)
+    words = [reason.word for reason in section.trust.reasons] if section else []
+    return next((_BESIDE[word] for word in words if word in _BESIDE), ())
 
 
 def _unwindowed(answer: Answer) -> bool:

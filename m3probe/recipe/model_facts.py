@@ -50,13 +50,16 @@ class Known:
     assumed: tuple[str, ...] = ()
 
 
-def known_model(model: str, config_file: Path | None, quantization: str | None) -> Known:
+def known_model(model: str, config_file: Path | None, quantization: str | None, *, local: bool = True) -> Known:
     """Facts of a model by its config file, else by a folder of that name, else by its name.
+
+    Args:
+        local: whether a folder of that name on this machine is the model's.
 
     Raises:
         UnreadableInput: the config file is missing, damaged, or of a model whose sizes cannot be read.
     """
-    file = config_file or _local(model)
+    file = config_file or (_local(model) if local else None)
     if file is not None:
         return _from_file(file, model, quantization, asked=config_file is not None)
     if _is_m3(model):

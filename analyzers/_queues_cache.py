@@ -1,0 +1,130 @@
+"""KV cache and prefix cache: how full, how much was hit, what an endless cache would have hit, and what the gap costs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from m3probe.analyzers._queues_series import Metrics, Series
+from m3probe.model.bench import BenchRun
+from m3probe.model.recording import Recording
+
+_COUNTERS = (
+    ("prefix_cache_hits", "prefix_cache_queries"),
+    ("prefix_cache_hit_blocks", "prefix_cache_query_blocks"),
+    ("prompt_tokens_cached", "prompt_tokens"),
+)
+"""Hits and queries; the last pair where a server (SGLang) counts cached tokens alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Tokens (blocks of an early V1) that were looked up and found.
+
+    Args:
+        since_start: counted from the server's start, because there is one page alone.
+        by_engine: engine -> (hits, queries).
+    """
+
+    hits: float
+    queries: float
+    since_start: bool
+    by_engine: dict[str, tuple[float, float]]
+    series: tuple[Series, ...]
+
+    @property
+    def rate(self) -> float | None:
+        """0 to 1; None where nothing was looked up."""
+        return self.hits / self.queries if self.queries > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Share of the KV cache in use, 0 to 1, of the fullest engine."""
+
+    mean: float
+    most: float
+    last: float
+    series: Series
+
+
+@dataclass(frozen=True, slots=True)
+class Theoretical:
+    """What an endless cache of the same blocks would hit, and who says so."""
+
+    rate: float
+    said_by: str
+    table: str
+    row: int
+
+
+def prefix_hits(metrics: Metrics) -> Hits | None:
+    """Local prefix cache while it was watched; None where nobody counts."""
+    for hit, query in _COUNTERS:
+        found, asked = metrics.named(hit), metrics.named(query)
+        if found and asked:
+            alone = all(len(series.values) == 1 and series.base is None for series in (*found, *asked))
+            grown = {s.engine: s.last if alone else s.increase for s in found}
+            of = {s.engine: s.last if alone else s.increase for s in asked}
+            by_engine = {engine: (grown.get(engine, 0.0), queries) for engine, queries in of.items()}
+            return Hits(sum(grown.values()), sum(of.values()), alone, by_engine, (*found, *asked))
+    return None
+
+
+def kv_usage(metrics: Metrics) -> Usage | None:
+    """The engine whose cache was fullest."""
+    best: Usage | None = None
+    largest = {series.engine: series for series in metrics.named("kv_cache_usage_perc", "max")}
+    for series in metrics.named("kv_cache_usage_perc"):
+        values = series.values[np.isfinite(series.values)]
+        if not len(values):
+            continue
+        peaks = largest[series.engine].values if series.engine in largest else values
+        found = Usage(float(values.mean()), float(np.nanmax(peaks)), float(values[-1]), series)
+        if best is None or found.most > best.most:
+            best = found
+    return best
+
+
+def kv_capacity_tokens(metrics: Metrics) -> int | None:
+    """Blocks times tokens a block, of one engine; None where the page does not say."""
+    for series in metrics.named("cache_config_info"):
+        blocks, size = (series.labels.get(key, "") for key in ("num_gpu_blocks", "block_size"))
+        if blocks.isascii() and blocks.isdigit() and size.isascii() and size.isdigit():
+            return int(blocks[:18]) * int(size[:18])
+    return None
+
+
+def block_size(metrics: Metrics) -> int | None:
+    """Tokens a block."""
+    sizes = [series.labels.get("block_size", "") for series in metrics.named("cache_config_info")]
+    return next((int(size) for size in sizes if size.isascii() and size.isdigit() and len(size) < 10), None)
+
+
+def theoretical_of(rec: Recording) -> Theoretical | None:
+    """The guests' own replay through an endless cache, else what a benchmark run says of its trace."""
+    table = rec.tables["prefix_caches"]
+    if len(table):
+        last = [int(np.flatnonzero(table["file"] == file)[-1]) for file in np.unique(table["file"])]
+        queries = int(table["queries"][last].clip(min=0).sum())
+        if queries:
+            rate = int(table["infinite_hits"][last].clip(min=0).sum()) / queries
+            return Theoretical(rate, "the recorded prompts replayed through an endless cache", "prefix_caches", last[0])
+    for place, run in enumerate(rec.meta.bench):
+        rate_of = _said(run)
+        if rate_of is not None:
+            return Theoretical(rate_of, run.name, "bench.runs", place)
+    return None
+
+
+def _said(run: BenchRun) -> float | None:
+    rate = run.theoretical_prefix_hit_rate
+    return rate if rate is not None and 0 <= rate <= 1 else None
+
+
+def recompute_factor(achieved: float, theoretical: float) -> float | None:
+    """How many times the uncached prompt tokens of an endless cache are computed; None where it would miss nothing."""
+    least = 1 - theoretical
+    return (1 - achieved) / least if least > 1e-9 and math.isfinite(achieved) else None

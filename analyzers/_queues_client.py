@@ -1,0 +1,162 @@
+"""The client's side beside the server's: which queue holds the requests in flight, and how many vLLM never sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from m3probe.analyzers._queues_evidence import of_line, of_run, of_took
+from m3probe.analyzers._queues_rows import only_run, outside_s
+from m3probe.analyzers._queues_servers import PREFILL, Server, servers_seen
+from m3probe.analyzers._queues_shape import DRAINS, EMPTY, LEAST_FOR_TREND, ROSE_AND_FELL
+from m3probe.analyzers._view import percent
+from m3probe.model.bench import BenchRun, LittleLaw, little
+from m3probe.model.findings import Bound, Evidence, Finding
+from m3probe.model.recording import Recording
+
+LATENCY = "request latency"
+"""What these bounds are shares of: the mean time of a request from sending to its last token."""
+PREFILL_SHARE, DECODE_SHARE = 0.5, 0.8
+"""Shares of the concurrency above which a queue holds most of a run (facts of two published P/D runs: 88 % and 90 %)."""
+HIDDEN = 0.10
+LEAST_SURE = 20
+"""Samples from which on a peak between two of them is unlikely."""
+
+
+def client_findings(rec: Recording) -> Iterator[Finding]:
+    """Of each run which queue holds its requests; of the only one also what is outside vLLM."""
+    servers = servers_seen(rec)
+    alone = only_run(rec) is not None
+    for place, run in enumerate(rec.meta.bench):
+        yield from _holds(place, run, servers if alone else [])
+    run_seen = only_run(rec)
+    if run_seen is not None and run_seen.closed_loop:
+        yield from _hidden(run_seen, servers)
+
+
+def _holds(place: int, run: BenchRun, servers: list[Server]) -> Iterator[Finding]:
+    law = little(run)
+    of = run.max_concurrency if run.closed_loop else law.in_flight
+    if law.waiting is None or law.decoding is None or not of or not law.in_flight or not run.comparable:
+        return
+    if law.waiting > PREFILL_SHARE * of:
+        yield _prefill(place, run, law, of, servers)
+    elif law.decoding > DECODE_SHARE * of:
+        yield _decode(place, run, law, of)
+
+
+def _said(run: BenchRun, law: LittleLaw, of: float) -> str:
+    """Both latencies together: a P/D system has two goals."""
+    return (
+        f"{_few(law.waiting)} of {of:,.0f} requests in flight wait for their first token and {_few(law.decoding)} decode "
+        f"(TTFT {law.ttft_ms or 0:,.0f} ms {law.ttft_of}, TPOT {law.tpot_ms or 0:,.2f} ms {law.tpot_of}, "
+        f"{law.request_throughput or 0:,.2f} requests/s{_gpus(run)})"
+    )
+
+
+def _few(number: float | None) -> str:
+    return "?" if number is None else f"{number:,.1f}" if number < 10 else f"{number:,.0f}"
+
+
+def _gpus(run: BenchRun) -> str:
+    if run.prefill_gpus is not None and run.decode_gpus is not None:
+        return f", {run.prefill_gpus} prefill and {run.decode_gpus} decode GPUs"
+    return f", {run.num_gpus} GPUs" if run.num_gpus else ""
+
+
+def _bound(part: float, law: LittleLaw, what: str) -> Bound:
+    formula = f"{what}, of TTFT + TPOT x (output tokens - 1), if it took no time"
+    return Bound(0.0, part / (law.in_flight or 1.0), formula, LATENCY)
+
+
+def _prefill(place: int, run: BenchRun, law: LittleLaw, of: float, servers: list[Server]) -> Finding:
+    rows: list[Evidence] = [
+        of_run(place, f"{law.waiting:,.1f} = {law.request_throughput:,.3f}/s x {law.ttft_ms:,.0f} ms")
+    ]
+    beside, sure = _at_servers(servers, rows)
+    split = run.disaggregated is not False
+    return Finding(
+        id=f"queues.prefill.{place}",
+        question="queues",
+        verdict="prefill",
+        claim=f"{run.name}: the prefill queue holds the run: {_said(run, law, of)}{beside}; prefill capacity is short, not decode",
+        where=run.name,
+        evidence=tuple(rows),
+        advice=(
+            "Add prefill workers or re-ratio prefill to decode GPUs"
+            if split
+            else "Raise the prefill token budget, or add replicas"
+        )
+        + ", or admit fewer requests; faster kernels of decode change nothing here. Capacity test: arrivals x prompt tokens "
+        "against the prefill tokens a second that the workers reach",
+        bound=_bound(law.waiting or 0.0, law, "TTFT"),
+        confidence="high" if sure else "medium",
+    )
+
+
+def _at_servers(servers: list[Server], rows: list[Evidence]) -> tuple[str, bool]:
+    """What the prefill side's own queue says, where its pages are there: it does not drain while requests wait."""
+    sides = [server for server in servers if server.role == PREFILL] or (servers if len(servers) == 1 else [])
+    waits = [server.waiting for server in sides if server.waiting is not None and server.waiting.most > 0]
+    rows += [of_line(part, part.text("waiting")) for part in waits]
+    if not waits:
+        return "", False
+    sure = all(part.trend not in {DRAINS, EMPTY, ROSE_AND_FELL} for part in waits)
+    return f"; its server shows {waits[0].text('waiting')}", sure
+
+
+def _decode(place: int, run: BenchRun, law: LittleLaw, of: float) -> Finding:
+    return Finding(
+        id=f"queues.decode.{place}",
+        question="queues",
+        verdict="decode",
+        claim=f"{run.name}: decode holds the run: {_said(run, law, of)}; no prompt queue, the decode step's time decides",
+        where=run.name,
+        evidence=(of_run(place, f"{law.decoding:,.1f} decoding, {law.waiting:,.1f} waiting for their first token"),),
+        advice="Look at the decode step (questions shapes, repeats, paths) and at its batch; more prefill workers change nothing. "
+        "TTFT and TPOT are two goals: publish both, and claim no speed-up between different GPU counts",
+        bound=_bound(law.decoding or 0.0, law, "TPOT x (output tokens - 1)"),
+        confidence="medium",
+    )
+
+
+def _hidden(run: BenchRun, servers: list[Server]) -> Iterator[Finding]:
+    """Client concurrency less what vLLM holds, at its fullest: what is missing then is outside for certain."""
+    parts = [server.inside for server in servers]
+    known = [part for part in parts if part is not None]
+    of = run.max_concurrency
+    if not known or len(known) < len(parts) or not of:
+        return
+    most = sum(part.most for part in known)
+    outside = of - most
+    if outside <= HIDDEN * of or most <= 0 or min(len(part.values) for part in known) < LEAST_FOR_TREND:
+        return
+    waits = outside_s(servers[0], run) if len(servers) == 1 else None
+    rows = [
+        of_run(0, f"{of:,} in flight at the client"),
+        *(of_line(part, f"at most {part.most:,.0f} inside") for part in known),
+    ]
+    beside, bound = "", None
+    if waits is not None:
+        law = little(run)
+        rows.append(of_took(servers[0].took["ttft"], "TTFT as the server sees it"))
+        beside = (
+            f"; the client's mean TTFT is {run.ttft.mean_ms or 0:,.0f} ms, the server's {servers[0].took['ttft'].mean_s * 1e3:,.0f} ms: "
+            f"{waits * 1e3:,.0f} ms of it are outside"
+        )
+        whole = (law.in_flight or 0.0) / (law.request_throughput or 1.0)
+        if whole > 0:
+            share = min(waits / whole, 1.0)
+            bound = Bound(0.0, share, "(client TTFT - server TTFT) of TTFT + TPOT x (output tokens - 1)", LATENCY)
+    yield Finding(
+        id="queues.outside_vllm",
+        question="queues",
+        verdict="outside_vllm",
+        claim=f"{percent(outside / of)} of the requests in flight are outside vLLM: the client keeps {of:,}, and vLLM never held more "
+        f"than {most:,.0f} running and waiting ({outside:,.0f} hidden){beside}",
+        where=run.name,
+        evidence=tuple(rows),
+        advice="Look between client and engine: the proxy or router, connection limits, the API server's one core, the client itself. "
+        "No kernel and no scheduler setting reaches these requests",
+        bound=bound,
+        confidence="high" if min(len(part.values) for part in known) >= LEAST_SURE else "medium",
+    )

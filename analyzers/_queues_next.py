@@ -1,0 +1,34 @@
+"""The next bottleneck where no step time bounds one: the highest level at which a queue, a limit or a cache was found short."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from m3probe.model.findings import Finding
+from m3probe.model.report import NextBottleneck
+
+LEVELS = (
+    ("queues.os_limit", "an OS limit comes before anything that it lets through"),
+    ("queues.outside_vllm", "what never reaches vLLM comes before what vLLM does"),
+    ("queues.kv_transfer.stranded", "requests that nothing serves come before the speed of those that are served"),
+    ("queues.prefix_cache", "work that a cache would save comes before doing it faster"),
+    ("queues.preemptions", "work that is done twice comes before doing it faster"),
+    ("queues.prefill", "the queue that holds the requests comes before the step that the others are in"),
+    ("queues.admission", "a queue that grows comes before the step behind it"),
+    ("queues.kv_transfer", "a queue that grows comes before the step behind it"),
+    ("queues.front_end", "one core serves every request before and behind the engine"),
+    ("queues.decode", "no queue holds the requests: the decode step does"),
+)
+"""Finding ids by their beginning, outermost level first. Bounds of unlike bases are not compared; within a level they are."""
+
+
+def next_queue(findings: Sequence[Finding]) -> NextBottleneck | None:
+    """The finding to act on; None where no queue was found short."""
+    for level, why in LEVELS:
+        found = [f for f in findings if (f.id == level or f.id.startswith(f"{level}.")) and f.trusted]
+        if level == "queues.kv_transfer":
+            found = [f for f in found if f.verdict == "grows"]
+        if found:
+            best = max(found, key=lambda f: f.bound.high if f.bound else 0.0)
+            return NextBottleneck(best.id, best.bound, why)
+    return None
