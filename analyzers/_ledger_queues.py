@@ -28,9 +28,9 @@ def live_queues(rec: Recording) -> dict[str, str]:
     seen = servers_seen(rec)
     rows = queue_rows(rec)
     found = {
-        "admission": _each(seen, lambda s: _length(s.longest_waiting, "waiting")),
+        "admission": _each(seen, lambda s: _length(s.waiting, "waiting")),
         "prefill": _requests(rec, "prefill_ns", "prefill") or _little_text(rows, "prefill") or _of_runs(rec, "waiting"),
-        "decode": _each(seen, lambda s: _length(s.longest_running, "running")) or _of_runs(rec, "decoding"),
+        "decode": _each(seen, lambda s: _length(s.running, "running")) or _of_runs(rec, "decoding"),
         "kv_transfer": _each(seen, lambda s: transfer_text(rec, s)),
         "kv_capacity": _each(seen, _usage),
         "prefix_cache": _prefix(rec) or _each(seen, lambda s: _scraped_prefix(rec, s)),
@@ -143,6 +143,8 @@ def _scraped_prefix(rec: Recording, server: Server) -> str:
     hits = prefix_hits(server.metrics)
     if hits is None:
         return ""
+    if hits.contradictory:
+        return f"not known: {hits.hits:,.0f} hits of {hits.queries:,.0f} lookups contradict each other"
     if hits.rate is None:
         return "no prompt token was looked up"
     since = " since the server's start" if hits.since_start else ""

@@ -41,7 +41,8 @@ def _server(log: ServerLog) -> Facts:
     facts: Facts = {"vllm_version": log.version} if log.version else {}
     facts |= {"architecture": log.architecture} if log.architecture else {}
     facts |= {"asked": sorted(log.asked)} if log.asked is not None else {}
-    facts |= {f"{n}_parallel_size": config[f"{n}_parallel_size"] for n in ("tensor", "pipeline", "data") if config}
+    sizes = [f"{name}_parallel_size" for name in ("tensor", "pipeline", "data")]
+    facts |= {size: config[size] for size in sizes if size in config}
     if log.config is not None or log.ready:
         facts["startup_complete"] = log.ready
     refused = [line.refused for line in log.said if line.refused]

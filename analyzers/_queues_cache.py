@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from m3probe.analyzers._bench_joined import apart
+from m3probe.analyzers._queues_credible import SLACK
 from m3probe.analyzers._queues_series import Metrics, Series
 from m3probe.model.bench import BenchRun
 from m3probe.model.recording import Recording
@@ -17,6 +19,10 @@ _COUNTERS = (
     ("prompt_tokens_cached", "prompt_tokens"),
 )
 """Hits and queries; the last pair where a server (SGLang) counts cached tokens alone."""
+
+
+ROUNDED = 1e-3
+"""Rates are written with three or four digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +42,15 @@ class Hits:
 
     @property
     def rate(self) -> float | None:
-        """0 to 1; None where nothing was looked up."""
-        return self.hits / self.queries if self.queries > 0 else None
+        """0 to 1; None where nothing was looked up, or where the counters contradict each other."""
+        return self.hits / self.queries if self.queries > 0 and not self.contradictory else None
+
+    @property
+    def contradictory(self) -> bool:
+        """Whether an engine found more than it looked up."""
+        return any(
+            found > asked * (1 + SLACK) for found, asked in (*self.by_engine.values(), (self.hits, self.queries))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +79,18 @@ def prefix_hits(metrics: Metrics) -> Hits | None:
         found, asked = metrics.named(hit), metrics.named(query)
         if found and asked:
             alone = all(len(series.values) == 1 and series.base is None for series in (*found, *asked))
-            grown = {s.engine: s.last if alone else s.increase for s in found}
-            of = {s.engine: s.last if alone else s.increase for s in asked}
+            grown, of = _by_engine(found, alone=alone), _by_engine(asked, alone=alone)
             by_engine = {engine: (grown.get(engine, 0.0), queries) for engine, queries in of.items()}
             return Hits(sum(grown.values()), sum(of.values()), alone, by_engine, (*found, *asked))
     return None
+
+
+def _by_engine(held: list[Series], *, alone: bool) -> dict[str, float]:
+    """Summed over what else tells series of an engine apart, such as the model's name."""
+    found: dict[str, float] = {}
+    for series in held:
+        found[series.engine] = found.get(series.engine, 0.0) + (series.last if alone else series.increase)
+    return found
 
 
 def kv_usage(metrics: Metrics) -> Usage | None:
@@ -104,7 +124,7 @@ def block_size(metrics: Metrics) -> int | None:
 
 
 def theoretical_of(rec: Recording) -> Theoretical | None:
-    """The guests' own replay through an endless cache, else what a benchmark run says of its trace."""
+    """The guests' own replay through an endless cache, else what a benchmark run made meanwhile says of its trace."""
     table = rec.tables["prefix_caches"]
     if len(table):
         last = [int(np.flatnonzero(table["file"] == file)[-1]) for file in np.unique(table["file"])]
@@ -113,7 +133,7 @@ def theoretical_of(rec: Recording) -> Theoretical | None:
             rate = int(table["infinite_hits"][last].clip(min=0).sum()) / queries
             return Theoretical(rate, "the recorded prompts replayed through an endless cache", "prefix_caches", last[0])
     for place, run in enumerate(rec.meta.bench):
-        rate_of = _said(run)
+        rate_of = None if run.file in apart(rec) else _said(run)
         if rate_of is not None:
             return Theoretical(rate_of, run.name, "bench.runs", place)
     return None
@@ -125,6 +145,16 @@ def _said(run: BenchRun) -> float | None:
 
 
 def recompute_factor(achieved: float, theoretical: float) -> float | None:
-    """How many times the uncached prompt tokens of an endless cache are computed; None where it would miss nothing."""
+    """How many times the uncached prompt tokens of an endless cache are computed; None where it would miss nothing.
+
+    No cache hits more than an endless one: such rates are not of the same prompts, and have no factor.
+    """
     least = 1 - theoretical
-    return (1 - achieved) / least if least > 1e-9 and math.isfinite(achieved) else None
+    if least <= 1e-9 or not math.isfinite(achieved) or impossible(achieved, theoretical):
+        return None
+    return max((1 - achieved) / least, 1.0)
+
+
+def impossible(achieved: float, theoretical: float) -> bool:
+    """Whether a cache is said to hit more than an endless one, by more than rounding."""
+    return achieved > theoretical + ROUNDED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from m3probe.analyzers._queues_cache import prefix_hits
 from m3probe.analyzers._queues_histogram import latest
 from m3probe.analyzers._queues_order import servers
 from m3probe.analyzers._queues_series import metrics_of
@@ -12,15 +13,59 @@ from m3probe.schema.exposition import HISTOGRAM
 from m3probe.schema.metric_names import METRICS
 
 SHOWN = 4
+_OF_ENGINES = ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc")
 
 
 def metric_checks(rec: Recording) -> Iterator[tuple[str, str, int]]:
     """(word, text, how often) of each."""
+    yield from _contradictions(rec)
     if not rec.meta.metrics:
         return
+    yield from _left_out(rec)
+    yield from _gone(rec)
     yield from _resets(rec)
     yield from _flat(rec)
     yield from _no_times(rec)
+
+
+def _of(server: str) -> str:
+    return f" of {server}" if server else ""
+
+
+def _contradictions(rec: Recording) -> Iterator[tuple[str, str, int]]:
+    """Figures that cannot be: they are not known, in whatever uses them."""
+    held = metrics_of(rec)
+    for (word, server), why in held.impossible.items():
+        yield "metric_contradicts", f"{word}{_of(server)}: {why} cannot be; not known", 1
+    for server in held.servers:
+        hits = prefix_hits(held.of(server))
+        if hits is not None and hits.contradictory:
+            text = f"prefix cache{_of(server)}: more hits than lookups ({hits.hits:,.0f} of {hits.queries:,.0f}); not known"
+            yield "metric_contradicts", text, 1
+
+
+def _left_out(rec: Recording) -> Iterator[tuple[str, str, int]]:
+    for (word, server), count in metrics_of(rec).left_out.items():
+        yield "no_number", f"{word}{_of(server)}: {count:,} value(s) that are no number or infinite are left out", count
+
+
+def _gone(rec: Recording) -> Iterator[tuple[str, str, int]]:
+    """Engines that later pages no longer have, while they still have others."""
+    held = metrics_of(rec)
+    for server in held.servers:
+        last: dict[str, int] = {}
+        for word in _OF_ENGINES:
+            for series in held.named(word):
+                if series.server == server and len(series.places):
+                    last[series.engine] = max(last.get(series.engine, 0), int(series.places[-1]))
+        newest = max(last.values(), default=0)
+        for engine, place in sorted(last.items()):
+            if place < newest:
+                text = (
+                    f"engine {engine or '?'}{_of(server)} is missing from the last {newest - place:,} page(s): not known there, "
+                    "and sums over engines end before them"
+                )
+                yield "engine_gone", text, 1
 
 
 def _resets(rec: Recording) -> Iterator[tuple[str, str, int]]:

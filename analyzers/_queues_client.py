@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from m3probe.analyzers._bench_joined import believed
+from m3probe.analyzers._queues_admission import ADMISSION, ELSEWHERE, KV_CAPACITY, Held, held_by, sides_of
 from m3probe.analyzers._queues_evidence import of_line, of_run, of_took
 from m3probe.analyzers._queues_rows import only_run, outside_s
 from m3probe.analyzers._queues_servers import PREFILL, Server, servers_seen
@@ -18,6 +20,11 @@ LATENCY = "request latency"
 PREFILL_SHARE, DECODE_SHARE = 0.5, 0.8
 """Shares of the concurrency above which a queue holds most of a run (facts of two published P/D runs: 88 % and 90 %)."""
 HIDDEN = 0.10
+_KNOWN = "faster kernels of decode change nothing here"
+_UNKNOWN = (
+    "if it is prefill, faster kernels of decode change nothing here. Metrics of the server would tell prefill from admission: "
+    "vllm:request_queue_time_seconds beside vllm:request_prefill_time_seconds, and vllm:kv_cache_usage_perc"
+)
 LEAST_SURE = 20
 """Samples from which on a peak between two of them is unlikely."""
 
@@ -36,12 +43,19 @@ def client_findings(rec: Recording) -> Iterator[Finding]:
 def _holds(place: int, run: BenchRun, servers: list[Server]) -> Iterator[Finding]:
     law = little(run)
     of = run.max_concurrency if run.closed_loop else law.in_flight
-    if law.waiting is None or law.decoding is None or not of or not law.in_flight or not run.comparable:
+    if law.waiting is None or law.decoding is None or not of or not law.in_flight or not _usable(run):
         return
     if law.waiting > PREFILL_SHARE * of:
-        yield _prefill(place, run, law, of, servers)
+        held = held_by(servers, law.ttft_ms or 0.0)
+        make = _admission if held.verdict in (ADMISSION, KV_CAPACITY) else _prefill
+        if held.verdict != ELSEWHERE:
+            yield make(place, run, law, of, servers, held)
     elif law.decoding > DECODE_SHARE * of:
         yield _decode(place, run, law, of)
+
+
+def _usable(run: BenchRun) -> bool:
+    return run.comparable and believed(run)
 
 
 def _said(run: BenchRun, law: LittleLaw, of: float) -> str:
@@ -68,11 +82,12 @@ def _bound(part: float, law: LittleLaw, what: str) -> Bound:
     return Bound(0.0, part / (law.in_flight or 1.0), formula, LATENCY)
 
 
-def _prefill(place: int, run: BenchRun, law: LittleLaw, of: float, servers: list[Server]) -> Finding:
-    rows: list[Evidence] = [
-        of_run(place, f"{law.waiting:,.1f} = {law.request_throughput:,.3f}/s x {law.ttft_ms:,.0f} ms")
-    ]
+def _prefill(place: int, run: BenchRun, law: LittleLaw, of: float, servers: list[Server], held: Held) -> Finding:
+    rows = _rows(place, law)
     beside, sure = _at_servers(servers, rows)
+    rows += held.rows
+    sure = sure and (held.verdict == PREFILL or any(server.role == PREFILL for server in servers))
+    beside += f"; {held.why}" if held.why else ""
     split = run.disaggregated is not False
     return Finding(
         id=f"queues.prefill.{place}",
@@ -86,17 +101,42 @@ def _prefill(place: int, run: BenchRun, law: LittleLaw, of: float, servers: list
             if split
             else "Raise the prefill token budget, or add replicas"
         )
-        + ", or admit fewer requests; faster kernels of decode change nothing here. Capacity test: arrivals x prompt tokens "
+        + f", or admit fewer requests; {_KNOWN if held.verdict else _UNKNOWN}. Capacity test: arrivals x prompt tokens "
         "against the prefill tokens a second that the workers reach",
         bound=_bound(law.waiting or 0.0, law, "TTFT"),
         confidence="high" if sure else "medium",
     )
 
 
+def _admission(place: int, run: BenchRun, law: LittleLaw, of: float, servers: list[Server], held: Held) -> Finding:
+    """Requests wait before prefill begins; the bound is of their time in the server's queue."""
+    rows = _rows(place, law)
+    beside, sure = _at_servers(servers, rows)
+    whole_s = (law.in_flight or 0.0) / (law.request_throughput or 1.0)
+    bound = None
+    if held.queue_s is not None and whole_s > 0:
+        what = "the server's queue time, of TTFT + TPOT x (output tokens - 1), if it took no time"
+        bound = Bound(0.0, min(held.queue_s / whole_s, 1.0), what, LATENCY)
+    return Finding(
+        id=f"queues.admission.run.{place}",
+        question="queues",
+        verdict=held.verdict,
+        claim=f"{run.name}: the admission queue holds the run: {_said(run, law, of)}{beside}; {held.why}; what is short: {held.short}",
+        where=run.name,
+        evidence=(*rows, *held.rows),
+        advice=held.advice,
+        bound=bound,
+        confidence="high" if sure and bound is not None else "medium",
+    )
+
+
+def _rows(place: int, law: LittleLaw) -> list[Evidence]:
+    return [of_run(place, f"{law.waiting:,.1f} = {law.request_throughput:,.3f}/s x {law.ttft_ms:,.0f} ms")]
+
+
 def _at_servers(servers: list[Server], rows: list[Evidence]) -> tuple[str, bool]:
     """What the prefill side's own queue says, where its pages are there: it does not drain while requests wait."""
-    sides = [server for server in servers if server.role == PREFILL] or (servers if len(servers) == 1 else [])
-    waits = [server.waiting for server in sides if server.waiting is not None and server.waiting.most > 0]
+    waits = [server.waiting for server in sides_of(servers) if server.waiting is not None and server.waiting.most > 0]
     rows += [of_line(part, part.text("waiting")) for part in waits]
     if not waits:
         return "", False
@@ -130,7 +170,7 @@ def _hidden(run: BenchRun, servers: list[Server]) -> Iterator[Finding]:
     outside = of - most
     if outside <= HIDDEN * of or most <= 0 or min(len(part.values) for part in known) < LEAST_FOR_TREND:
         return
-    waits = outside_s(servers[0], run) if len(servers) == 1 else None
+    waits = outside_s(servers[0], run) if len(servers) == 1 and believed(run) else None
     rows = [
         of_run(0, f"{of:,} in flight at the client"),
         *(of_line(part, f"at most {part.most:,.0f} inside") for part in known),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from m3probe.analyzers._queues_credible import SLACK
 from m3probe.analyzers._queues_rows import only_run
 from m3probe.analyzers._queues_series import Metrics, Series
 from m3probe.analyzers._queues_servers import servers_seen
@@ -17,6 +18,8 @@ def acceptance_text(rec: Recording) -> str:
         if not drafts or accepted is None:
             continue
         by_position = _positions(server.metrics, drafts)
+        if accepted < 0 or any(share > 1 + SLACK for share in by_position):
+            return f"not known: more draft tokens were accepted at a position than {drafts:,.0f} drafts hold"
         told = f": {', '.join(f'{share:.0%}' for share in by_position)} by position" if by_position else ""
         return f"{1 + accepted / drafts:,.2f} tokens a verified draft{told} ({drafts:,.0f} drafts){_warning(rec)}"
     return ""

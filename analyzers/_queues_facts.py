@@ -12,6 +12,7 @@ from m3probe.analyzers._queues_histogram import Histogram, latest
 from m3probe.analyzers._queues_order import Pages, servers
 from m3probe.analyzers._queues_series import Metrics, Series, metrics_of
 from m3probe.model.recording import Recording
+from m3probe.model.tables import NONE
 from m3probe.schema.exposition import GAUGE, SERIES, finite, labels_of
 
 Facts = dict[str, Any]
@@ -59,7 +60,12 @@ def _server(rec: Recording, pages: Pages, metrics: Metrics) -> Facts:
 
 
 def _gauge(key: str, held: list[Series], over: Any) -> Facts:
-    known = {series.engine: series.last for series in held if math.isfinite(series.last)}
+    newest = max((int(series.places[-1]) for series in held if len(series.places)), default=NONE)
+    last: dict[str, list[float]] = {}
+    for series in held:
+        if not len(series.places) or series.places[-1] == newest:  # one that left is not known on the last page
+            last.setdefault(series.engine, []).append(series.last)
+    known = {engine: over(values) for engine, values in last.items()}
     if not known:
         return {}
     facts: Facts = {key: _number(over(known.values()))}
@@ -70,12 +76,15 @@ def _generation(metrics: Metrics, pages: int) -> Facts:
     held = metrics.named("generation_tokens")
     if pages < 2 or not held:
         return {}
-    by_engine = {series.engine: _number(series.increase) for series in sorted(held, key=lambda s: s.engine)}
+    grown: dict[str, float] = {}
+    for series in sorted(held, key=lambda s: s.engine):
+        grown[series.engine] = grown.get(series.engine, 0.0) + series.increase
+    by_engine = {engine: _number(value) for engine, value in grown.items()}
     facts: Facts = {
         "generation_tokens_delta": _number(sum(series.increase for series in held)),
         "generation_tokens_delta_by_engine": by_engine,
     }
-    resets = sorted(series.engine for series in held if series.resets)
+    resets = sorted({series.engine for series in held if series.resets})
     return facts | ({"resets": resets} if resets else {})
 
 

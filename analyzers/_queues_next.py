@@ -14,6 +14,7 @@ LEVELS = (
     ("queues.prefix_cache", "work that a cache would save comes before doing it faster"),
     ("queues.preemptions", "work that is done twice comes before doing it faster"),
     ("queues.prefill", "the queue that holds the requests comes before the step that the others are in"),
+    ("queues.admission.run", "the queue that holds the requests comes before the step that the others are in"),
     ("queues.admission", "a queue that grows comes before the step behind it"),
     ("queues.kv_transfer", "a queue that grows comes before the step behind it"),
     ("queues.front_end", "one core serves every request before and behind the engine"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from m3probe.analyzers._bench_joined import apart
 from m3probe.analyzers._queues_servers import Server, servers_seen
 from m3probe.analyzers._queues_shape import Line
 from m3probe.model.bench import BenchRun
@@ -24,9 +25,9 @@ def queue_rows(rec: Recording) -> tuple[QueueRow, ...]:
 
 
 def only_run(rec: Recording) -> BenchRun | None:
-    """The benchmark run that the metrics are of: the only one; of a sweep nobody knows which it is."""
+    """The benchmark run that the metrics are of: the only one, made while they were; of a sweep nobody knows which it is."""
     runs = rec.meta.bench
-    return runs[0] if len(runs) == 1 else None
+    return runs[0] if len(runs) == 1 and runs[0].file not in apart(rec) else None
 
 
 def _of(server: Server) -> Iterator[QueueRow]:

@@ -15,18 +15,21 @@ import numpy as np
 
 from m3probe.analyzers._ledger import texts
 from m3probe.analyzers._ledger_sums import once
+from m3probe.analyzers._queues_credible import finite_only, without_impossible
 from m3probe.analyzers._queues_logged import TABLE as LOG
 from m3probe.analyzers._queues_logged import logged
 from m3probe.analyzers._queues_order import servers, short_names
 from m3probe.model.recording import Recording
 from m3probe.model.tables import NONE, Array
 from m3probe.schema.exposition import COUNTER, HISTOGRAM, SERIES, labels_of
-from m3probe.schema.metric_names import Meant, exposed, told
+from m3probe.schema.metric_names import METRICS, Meant, exposed, told
 
 SCRAPED = "metrics"
 """``samples.source`` of what ``attach`` scraped: counters since the server's start, like a page's."""
 _LIVE_LABELS = re.compile(r"\{([^={}]+)=((?:[^}]|\}(?!\{|$))*)\}")
 _DROPPED = frozenset({"engine", "model_name"})
+_KINDS = {metric.word: metric.kind for metric in METRICS}
+_NOWHERE: Array = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +43,7 @@ class Series:
         at_ns: times on one clock of the server; -1 where only the order is known.
         base: what a counter stood at before the first value; None where that is not known.
         table: of the recording, with ``rows`` aligned with the values.
+        places: of the pages that have it, among all pages of the server; empty where it is of no page.
     """
 
     server: str
@@ -51,6 +55,7 @@ class Series:
     table: str
     rows: Array
     base: float | None = None
+    places: Array = field(default_factory=lambda: _NOWHERE)
 
     @property
     def timed(self) -> bool:
@@ -94,9 +99,16 @@ class Series:
 
 @dataclass(slots=True)
 class Metrics:
-    """All series, by word and part."""
+    """All series, by word and part.
+
+    Args:
+        left_out: (word, server) -> how many values were no number or infinite; ``impossible``: what else cannot be, so that
+            the metric is not known.
+    """
 
     found: dict[tuple[str, str], list[Series]] = field(default_factory=dict)
+    left_out: dict[tuple[str, str], int] = field(default_factory=dict)
+    impossible: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def named(self, word: str, part: str = "", **labels: str) -> list[Series]:
         """Series of a metric, or of a part of a histogram (``sum``, ``count``, ``bucket``), that carry these labels."""
@@ -130,10 +142,20 @@ def metrics_of(rec: Recording) -> Metrics:
     for meant, scraped, series in held:
         key = (meant.word, meant.part, series.server, series.engine, *meant.labels.values())
         if best[key] == (scraped, meant.age):
-            made.found.setdefault((meant.word, meant.part), []).append(series)
+            _keep(made, meant.word, meant.part, series)
     for word, series in _logged(rec, {word for word, _ in made.found}):
-        made.found.setdefault((word, ""), []).append(series)
+        _keep(made, word, "", series)
+    without_impossible(made, _KINDS)
     return made
+
+
+def _keep(made: Metrics, word: str, part: str, series: Series) -> None:
+    known = finite_only(series)
+    lost = len(series.values) - len(known.values)
+    if lost and series.table == "metrics":
+        made.left_out[word, series.server] = made.left_out.get((word, series.server), 0) + lost
+    if len(known.values):
+        made.found.setdefault((word, part), []).append(known)
 
 
 def _logged(rec: Recording, told_elsewhere: set[str]) -> Iterator[tuple[str, Series]]:
@@ -180,6 +202,7 @@ def _pages(rec: Recording) -> Iterator[tuple[Meant, int, Series]]:
                 values=table["value"][rows[start:end]],
                 table="metrics",
                 rows=rows[start:end],
+                places=rank[scrape[start:end]],
             ),
         )
 

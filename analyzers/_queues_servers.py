@@ -10,7 +10,7 @@ import numpy as np
 from m3probe.analyzers._ledger_sums import once
 from m3probe.analyzers._queues_histogram import Histogram, during
 from m3probe.analyzers._queues_series import Metrics, metrics_of
-from m3probe.analyzers._queues_shape import Line, line, longest
+from m3probe.analyzers._queues_shape import Line, line
 from m3probe.model.recording import Recording
 
 PREFILL, DECODE = "prefill", "decode"
@@ -44,7 +44,7 @@ class Server:
     """One server.
 
     Args:
-        running: over all engines; ``waiting`` too, deferred ones included. ``longest_*``: of the engine with the longest.
+        running: over all engines; ``waiting`` too, deferred ones included.
         seconds: of its gauges; 0 where times are not known.
         completed: requests that finished meanwhile; None where nobody counts, or there is one page alone.
         gone: of those, the ones after the first sample: what a rate is made of. ``first_tokens`` alike.
@@ -54,8 +54,6 @@ class Server:
     metrics: Metrics
     running: Line | None
     waiting: Line | None
-    longest_running: Line | None
-    longest_waiting: Line | None
     deferred: Line | None
     stages: dict[str, Line]
     seconds: float
@@ -107,8 +105,6 @@ def _server(rec: Recording, metrics: Metrics, name: str, *, alone: bool) -> Serv
         metrics=metrics,
         running=all_running,
         waiting=all_waiting,
-        longest_running=longest(running, most["num_requests_running"]),
-        longest_waiting=longest(waiting, most["num_requests_waiting"]),
         deferred=line(
             metrics.named("num_requests_waiting_by_reason", **by_reason),
             metrics.named("num_requests_waiting_by_reason", "max", **by_reason),

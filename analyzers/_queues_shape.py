@@ -10,6 +10,8 @@ import numpy as np
 from m3probe.analyzers._queues_series import Series
 from m3probe.model.tables import NONE, Array
 
+_NOISE = 0.005
+"""Requests a second below which a slope is shown as 0.00: it has no sign."""
 LEAST_FOR_TREND = 5
 """Samples below which a slope says nothing."""
 EMPTY, STEADY, GROWS, DRAINS, ROSE_AND_FELL = "empty", "steady", "grows", "drains", "rose_and_fell"
@@ -59,7 +61,8 @@ class Line:
         """Requests a second by a straight line; None with too few samples, or without times."""
         if len(self.values) < LEAST_FOR_TREND or not self.timed:
             return None
-        return float(np.polyfit((self.at_ns - self.at_ns[0]) / 1e9, self.values, 1)[0])
+        slope = float(np.polyfit((self.at_ns - self.at_ns[0]) / 1e9, self.values, 1)[0])
+        return slope if abs(slope) >= _NOISE else 0.0
 
     @property
     def trend(self) -> str:
@@ -82,10 +85,12 @@ class Line:
     def text(self, word: str) -> str:
         """``waiting 0 to 12 requests in 30 sample(s), rose from 0 to 12 at 9.0 s and fell to 0 by 21.0 s``."""
         values = self.values
-        said = f"{word} {values.min():,.0f} to {self.most:,.0f} requests in {len(values):,} sample(s)"
+        engines = len({(series.server, series.engine) for series in self.series})
+        over = f" over {engines} engines" if engines > 1 else ""
+        said = f"{word} {values.min():,.0f} to {self.most:,.0f} requests{over} in {len(values):,} sample(s)"
         slope = self.slope
         if slope is not None:
-            said += f", {slope:+,.2f} a second"
+            said += f", {slope:+,.2f} a second" if slope else ", 0.00 a second"
         if self.trend == ROSE_AND_FELL:
             said += f", {self.rise_and_fall()}"
         return said
@@ -106,10 +111,15 @@ def line(held: Sequence[Series], peaks: Sequence[Series] = ()) -> Line | None:
         peaks: the highest values within the seconds, where they were kept.
     """
     known = [series for series in held if np.isfinite(series.values).any()]
+    paged = bool(known) and all(len(s.places) and s.server == known[0].server for s in known)
+    if paged:
+        known = _together(known)
     parts = [_known(series) for series in known]
     if not parts:
         return None
-    if all(np.array_equal(at, parts[0][0]) for at, _ in parts[1:]):
+    if paged:
+        at_ns, values = _on_pages(known)
+    elif all(np.array_equal(at, parts[0][0]) for at, _ in parts[1:]):
         at_ns, values = parts[0][0], np.sum([values for _, values in parts], axis=0)
     else:
         begin = max(int(at[0]) for at, _ in parts)  # before that one of them is not known
@@ -121,11 +131,26 @@ def line(held: Sequence[Series], peaks: Sequence[Series] = ()) -> Line | None:
     return Line(at_ns, values, max(most, float(values.max())), tuple(known))
 
 
-def longest(held: Sequence[Series], peaks: Sequence[Series] = ()) -> Line | None:
-    """Of several engines the one with the longest queue: one that grows is what is looked for."""
-    by_engine = {series.engine: series for series in peaks}
-    lines = [line([s], [by_engine[s.engine]] if s.engine in by_engine else ()) for s in held]
-    return max((found for found in lines if found is not None), key=lambda found: found.most, default=None)
+def _together(known: list[Series]) -> list[Series]:
+    """Those that one page at least has together; where there is none, those of the newest page."""
+    if len(_common(known)):
+        return known
+    newest = max(int(series.places[-1]) for series in known)
+    return [series for series in known if series.places[-1] == newest]
+
+
+def _common(known: Sequence[Series]) -> Array:
+    """Places of the pages that have all of them: where one is absent, the sum is not known."""
+    found = known[0].places
+    for series in known[1:]:
+        found = np.intersect1d(found, series.places)
+    return found
+
+
+def _on_pages(known: Sequence[Series]) -> tuple[Array, Array]:
+    places = _common(known)
+    values = [series.values[np.searchsorted(series.places, places)] for series in known]
+    return known[0].at_ns[np.searchsorted(known[0].places, places)], np.sum(values, axis=0)
 
 
 def _known(series: Series) -> tuple[Array, Array]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from m3probe.analyzers._queues_cache import prefix_hits
 from m3probe.analyzers._queues_evidence import of_counters, of_line, of_run
 from m3probe.analyzers._queues_rows import only_run
+from m3probe.analyzers._queues_series import Series
 from m3probe.analyzers._queues_servers import DECODE, PREFILL, Server, servers_seen
 from m3probe.analyzers._queues_shape import line
 from m3probe.analyzers._view import percent
@@ -36,7 +37,11 @@ def _id(word: str, server: Server) -> str:
 
 def _rank_hits(server: Server) -> Iterator[Finding]:
     hits = prefix_hits(server.metrics)
-    rates = {e: h / q for e, (h, q) in hits.by_engine.items() if q >= _LEAST_TOKENS} if hits else {}
+    rates = (
+        {e: h / q for e, (h, q) in hits.by_engine.items() if q >= _LEAST_TOKENS}
+        if hits and hits.rate is not None
+        else {}
+    )
     if hits is None or len(rates) < 2 or max(rates.values()) - min(rates.values()) <= SKEW_HITS:
         return
     low, high = min(rates, key=lambda e: rates[e]), max(rates, key=lambda e: rates[e])
@@ -54,7 +59,10 @@ def _rank_hits(server: Server) -> Iterator[Finding]:
 
 
 def _rank_load(server: Server) -> Iterator[Finding]:
-    held = {series.engine: line([series]) for series in server.metrics.named("num_requests_running")}
+    by_engine: dict[str, list[Series]] = {}
+    for series in server.metrics.named("num_requests_running"):
+        by_engine.setdefault(series.engine, []).append(series)
+    held = {engine: line(own) for engine, own in by_engine.items()}
     lines = {engine: part for engine, part in held.items() if part is not None}
     means = {engine: part.mean for engine, part in lines.items()}
     mean = sum(means.values()) / len(means) if means else 0.0

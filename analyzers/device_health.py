@@ -85,7 +85,7 @@ def _why(gpu: Gpu) -> str:
 def _throttled(rec: Recording, gpu: Gpu) -> Iterator[Finding]:
     if not gpu.throttled:
         return
-    heat = f", junction {gpu.junction:,.0f} C" if gpu.junction is not None else ""
+    heat = f", {gpu.junction:,.0f} C at its hottest" if gpu.junction is not None else ""
     power = f", {gpu.power:,.0f} W" if gpu.power is not None else ""
     cap = f" of {gpu.cap:,.0f}" if gpu.power is not None and gpu.cap else ""
     claim = f"is held back in {gpu.throttled:.0%} of its readings: {gpu.reasons or 'the tool names no reason'}{power}{cap}{heat}"

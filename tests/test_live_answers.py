@@ -220,7 +220,7 @@ def test_without_guests_queues_are_as_metrics_tell_them_and_the_rest_is_unusable
     assert queues.queues["prefix_cache"] == "hit 25.0% of 400 prompt tokens"
 
 
-def test_of_two_engines_the_longer_queue_is_told(tmp_path: Path) -> None:
+def test_the_queues_of_two_engines_are_summed(tmp_path: Path) -> None:
     for engine, waiting in ((0, 3.0), (1, 40.0)):
         sample = records.Sample(
             mono_ns=SECOND, values={"num_requests_waiting": waiting}, labels={"engine": str(engine)}
@@ -228,7 +228,7 @@ def test_of_two_engines_the_longer_queue_is_told(tmp_path: Path) -> None:
         write(tmp_path / f"a{engine}.m3p", [sample], role=Role.API)
     section = analyze([tmp_path]).answer.section(QueuesSection)
     assert section is not None
-    assert section.queues["admission"] == "waiting 40 to 40 requests in 1 sample(s)"
+    assert section.queues["admission"] == "waiting 43 to 43 requests over 2 engines in 1 sample(s)"
 
 
 def test_a_live_report_fits_the_schema_and_has_no_row_of_dashes(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 import time
 import urllib.request
@@ -21,7 +23,8 @@ from m3probe.pipeline import analyze, read
 EVERY_S = 0.2
 PLACES = 2
 """Requests that the server runs at once."""
-TOKENS = 160
+TOKENS = 800
+"""A pair has to run for seconds: a page of a busy server comes late, and the guests' samples are a second apart."""
 WAVES = (2, 10, 1)
 """Requests sent at once: the second wave has 8 more than there are places, the others wait for nothing."""
 
@@ -40,18 +43,36 @@ def loaded(tmp_path_factory: pytest.TempPathFactory, tiny_models: Path) -> Itera
     found = Loaded(folder / "pages", folder / "rec")
     found.pages.mkdir()
     env = {"M3PROBE": "1", "M3PROBE_DIR": str(found.recording), "VLLM_CPU_OMP_THREADS_BIND": "0"}
-    flags = ["--enforce-eager", "--block-size", "32", "--max-num-seqs", str(PLACES)]
+    flags = ["--enforce-eager", "--block-size", "32", "--max-num-seqs", str(PLACES), "--max-model-len", "1024"]
     with serving(folder, tiny_models / "llama", *flags, site=mounted(folder / "site"), **env) as server:
         stop = threading.Event()
         scraper = threading.Thread(target=_scrape, args=(server, found.pages, stop))
         scraper.start()
         time.sleep(3 * EVERY_S)
         for wave in WAVES:
-            server.load([(prompt(20 * wave + n, 24), TOKENS) for n in range(wave)], at_once=wave)
+            _send(server, [prompt(20 * wave + n, 24) for n in range(wave)])
         time.sleep(FLUSHED_S)
         stop.set()
         scraper.join()
     yield found
+
+
+def _send(server: Server, prompts: list[list[int]]) -> None:
+    """One request of several prompts: they reach the engine together, however busy the host is."""
+    body = {"model": "m", "prompt": prompts, "max_tokens": TOKENS, "ignore_eos": True, "temperature": 0}
+    request = urllib.request.Request(
+        f"{server.url}/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=120) as answer:
+        assert len(json.load(answer)["choices"]) == len(prompts)
+
+
+def _waiting(pages: Path) -> list[float]:
+    """What each page says, read without m3probe; a busy server answers seldom, and not each height of the queue is on one."""
+    found = (
+        re.search(r"^vllm:num_requests_waiting\{.*\} (\S+)$", p.read_text(), re.MULTILINE) for p in pages.iterdir()
+    )
+    return [float(one[1]) for one in found if one]
 
 
 def _scrape(server: Server, folder: Path, stop: threading.Event) -> None:
@@ -61,17 +82,16 @@ def _scrape(server: Server, folder: Path, stop: threading.Event) -> None:
             (folder / f"metrics_{time.time():.3f}.prom").write_bytes(answer.read())
 
 
-def test_pages_show_the_queue_rise_to_its_eight_and_fall_to_nothing(loaded: Loaded) -> None:
+def test_the_queue_of_the_pages_is_what_they_say(loaded: Loaded) -> None:
+    """On a host of two busy cores the API server may answer between the waves alone: then there is no rise to be told."""
     found = analyze([loaded.pages])
     waiting, running = rows(found)["admission"], rows(found)["decode"]
-    assert (waiting.trend, waiting.length_low, waiting.length_most, waiting.length_last) == (
-        "rose_and_fell",
-        0,
-        max(WAVES) - PLACES,
-        0,
-    )
-    assert (running.length_most, running.length_last) == (PLACES, 0)
-    assert "rose from 0 to 8" in lines(found)["admission"]
+    most = max(_waiting(loaded.pages))
+    assert most <= max(WAVES) - PLACES
+    trend = "rose_and_fell" if most else "empty"
+    assert (waiting.trend, waiting.length_low, waiting.length_most, waiting.length_last) == (trend, 0, most, 0)
+    assert (f"rose from 0 to {most:.0f}" in lines(found)["admission"]) is bool(most)
+    assert running.length_last == 0
 
 
 def test_pages_count_every_request_and_token(loaded: Loaded) -> None:
@@ -90,14 +110,15 @@ def test_what_waited_longest_waited_for_the_others_to_end(loaded: Loaded) -> Non
     assert row["admission"].wait_ns / row["decode"].wait_ns == pytest.approx(20 / 13, rel=0.35)
 
 
-def test_the_recording_shows_the_same_queue(loaded: Loaded) -> None:
+def test_the_recording_shows_the_queue_rise_to_its_eight_and_fall_to_nothing(loaded: Loaded) -> None:
     found = analyze([loaded.recording])
     waiting, running = rows(found)["admission"], rows(found)["decode"]
-    assert (waiting.length_most, waiting.length_last) == (max(WAVES) - PLACES, 0)
+    said = (waiting.trend, waiting.length_most, waiting.length_last)
+    assert said == ("rose_and_fell", max(WAVES) - PLACES, 0)
     assert (running.length_most, running.length_last) == (PLACES, 0)
     assert len(read([loaded.recording]).tables["requests"]) == sum(WAVES)
 
 
 def test_pages_and_recording_are_read_together(loaded: Loaded) -> None:
     found = analyze([loaded.pages, loaded.recording])
-    assert "waiting 0 to 8 requests" in lines(found)["admission"]
+    assert f"waiting 0 to {max(WAVES) - PLACES} requests" in lines(found)["admission"]

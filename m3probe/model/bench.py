@@ -159,6 +159,8 @@ class BenchRun:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     derived: tuple[str, ...] = ()
     stated: Mapping[str, float] = field(default_factory=dict)
+    negative: tuple[str, ...] = ()
+    """Names of figures that the file gives below 0: nothing of the kind can be, so that they are not known."""
 
     @property
     def ttft(self) -> Latency:

@@ -26,9 +26,14 @@ _INFINITE_RATE = re.compile(rb'("request_rate"\s*:\s*)(?:[+]?Infinity|[+]?inf)\b
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One result: its keys, and typed looks at their values. What is of another type is None: not said."""
+    """One result: its keys, and typed looks at their values. What is of another type is None: not said.
+
+    ``negative``: keys that were asked for a number and hold one below 0; of the objects inside too, with their path.
+    """
 
     values: dict[str, msgspec.Raw]
+    negative: dict[str, float] = field(default_factory=dict)
+    prefix: str = ""
 
     def any(self, key: str) -> Any:
         """The decoded value; None when there is none."""
@@ -39,18 +44,24 @@ class Result:
             return None
 
     def number(self, *keys: str) -> float | None:
-        """The first of ``keys`` that holds a finite number; ``--metadata`` makes numbers texts."""
-        return next((found for key in keys if (found := finite(self.any(key))) is not None), None)
+        """The first of ``keys`` that holds a finite number from 0; ``--metadata`` makes numbers texts."""
+        for key in keys:
+            found = finite(self.any(key))
+            if found is not None and found >= 0:
+                return found
+            if found is not None:
+                self.negative[self.prefix + key] = found
+        return None
 
     def count(self, *keys: str) -> int | None:
         """The first of ``keys`` that holds a whole number from 0."""
         found = self.number(*keys)
-        return int(found) if found is not None and found >= 0 and found == int(found) else None
+        return int(found) if found is not None and found == int(found) else None
 
     def share(self, *keys: str) -> float | None:
         """The first of ``keys`` that holds a number, if that is one from 0 to 1."""
         found = self.number(*keys)
-        return found if found is not None and 0 <= found <= 1 else None
+        return found if found is not None and found <= 1 else None
 
     def text(self, *keys: str) -> str:
         """The first of ``keys`` that holds a text that is not empty."""
@@ -62,7 +73,7 @@ class Result:
         for key in path:
             raw = found.values.get(key, msgspec.Raw(b"{}"))
             try:
-                found = Result(_ONE.decode(raw))
+                found = Result(_ONE.decode(raw), self.negative, f"{found.prefix}{key}.")
             except UNDECODABLE:
                 return Result({})
         return found

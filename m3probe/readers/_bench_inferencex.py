@@ -30,7 +30,8 @@ def inferencex_run(result: Result, file: int, path: str, index: int) -> BenchRun
         backend=run.backend or result.text("framework"),
         label=run.label or _label(result),
     )
-    return completed_by(_nested(_throughputs(run, result), result))
+    run = completed_by(_nested(_throughputs(run, result), result))
+    return replace(run, negative=tuple(result.negative))
 
 
 def _gpus(result: Result) -> int | None:

@@ -13,7 +13,7 @@ def notes_of(runs: Sequence[BenchRun], path: str) -> list[Note]:
     return [
         Note(word, f"run {run.index + 1}: {text}" if len(runs) > 1 else text, path, count)
         for run in runs
-        for word, text, count in (*_requests(run), *_latencies(run))
+        for word, text, count in (*_requests(run), *_latencies(run), *_negative(run))
     ]
 
 
@@ -49,3 +49,9 @@ def _latencies(run: BenchRun) -> Iterator[tuple[str, str, int]]:
                 f"{own:,.3f} ms: the latter is used"
             )
             yield "mean_differs", text, 1
+
+
+def _negative(run: BenchRun) -> Iterator[tuple[str, str, int]]:
+    if run.negative:
+        text = f"below 0, which no such figure can be, and read as not known: {', '.join(run.negative)}"
+        yield "negative", text, len(run.negative)

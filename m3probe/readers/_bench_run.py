@@ -72,7 +72,7 @@ def run_of(result: Result, file: int, path: str, index: int) -> BenchRun:
         metadata=metadata_of(result),
         stated=stated,
     )
-    return completed_by(run)
+    return replace(completed_by(run), negative=tuple(result.negative))
 
 
 def completed_by(run: BenchRun) -> BenchRun:

@@ -98,7 +98,7 @@ class _Rows:
         header: list[str] = []
         seen: set[int] = set()
         reading = given = 0
-        for cells in csv.reader(self._lines(), skipinitialspace=True):
+        for cells in self._cells():
             if not header or cells == header:
                 header = cells
                 continue
@@ -107,10 +107,10 @@ class _Rows:
                 continue
             row = {name.partition(" [")[0]: cell for name, cell in zip(header, cells, strict=True)}
             gpu = number(row.get("index"))
-            if not known(gpu) and "index" in row:
+            if "index" in row and not (known(gpu) and 0 <= gpu < 2**31):
                 self.bad += 1
                 continue
-            index = int(gpu) if known(gpu) and 0 <= gpu < 2**31 else len(seen)
+            index = int(gpu) if known(gpu) else len(seen)
             if index in seen:
                 seen, reading = set(), reading + 1
                 index = index if "index" in row else 0
@@ -120,6 +120,17 @@ class _Rows:
                 what = f"more than {MOST_ROWS:,} readings of a GPU"
                 raise UnreadableInput(what, where=path, next_move="Save fewer readings, or at a longer interval")
             yield _sample(row, index, reading)
+
+    def _cells(self) -> Iterator[list[str]]:
+        """Rows; one that is no CSV (a lone carriage return in it) is left out and counted."""
+        rows = csv.reader(self._lines(), skipinitialspace=True)
+        while True:
+            try:
+                yield next(rows)
+            except StopIteration:
+                return
+            except csv.Error:
+                self.bad += 1
 
     def _lines(self) -> Iterator[str]:
         rest = b""

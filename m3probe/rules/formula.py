@@ -58,7 +58,8 @@ class Formula:
         found = _worked_out(_tree(self.text), known)
         if found.denominator != 1 or not 0 <= found <= LARGEST:
             wrong = "no whole number" if found.denominator != 1 else "negative" if found < 0 else "too large"
-            raise FormulaError(f"{self.text} is {_number(found)}, which is {wrong}")
+            shown = repr(float(found)) if found.denominator != 1 else _number(found)
+            raise FormulaError(f"{self.text} is {shown}, which is {wrong}")
         return int(found)
 
 
