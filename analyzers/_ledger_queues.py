@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from m3probe.analyzers._bench_joined import believed
 from m3probe.analyzers._queues_cache import Hits, kv_usage, prefix_hits, recompute_factor, theoretical_of
 from m3probe.analyzers._queues_drafts import acceptance_text
 from m3probe.analyzers._queues_process import limits_text
@@ -88,7 +89,9 @@ def _of_runs(rec: Recording, state: str) -> str:
     said = []
     for run in rec.meta.bench:
         number, of = getattr(little(run), state), run.max_concurrency
-        if number is not None:
+        if number is not None and not believed(run):
+            said.append(f"{run.name}: its figures contradict each other, so they tell nothing of a queue")
+        elif number is not None:
             out_of = f" of {of:,}" if run.closed_loop and of else ""
             said.append(f"{run.name}: {number:,.1f}{out_of} requests {word} (throughput times latency, Little's law)")
     more = f"; and {len(said) - MOST_SERVERS} more run(s)" if len(said) > MOST_SERVERS else ""
@@ -161,7 +164,7 @@ def _endless(rec: Recording, hits: Hits) -> str:
 
 def _outside(rec: Recording, seen: list[Server]) -> str:
     run = only_run(rec)
-    if run is None or not run.closed_loop:
+    if run is None or not run.closed_loop or not believed(run):
         return ""
     law, parts = little(run), [server.inside for server in seen]
     known = [part for part in parts if part is not None]

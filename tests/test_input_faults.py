@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 from tree import ROOT
 
+from m3probe.model.report import QueuesSection
 from m3probe.pipeline import analyze, inspect, read
 from m3probe.present.json import report_json
 from m3probe.rules.formula import FormulaError, read_formula
@@ -53,3 +54,25 @@ def test_a_report_on_readings_of_devices_fits_the_schema(tmp_path: Path) -> None
 def test_a_number_that_is_nearly_whole_is_shown_as_it_is() -> None:
     with pytest.raises(FormulaError, match=r"is 6\.0000000001, which is no whole number"):
         read_formula("6.0000000001")
+
+
+def test_a_run_that_cannot_be_is_not_told_as_a_queue(tmp_path: Path) -> None:
+    """100 requests in 100 s are 1/s and not 3; at 3/s and 5 s of TTFT 15 of 10 requests would wait."""
+    run = {
+        "model_id": "m",
+        "duration": 100.0,
+        "completed": 100,
+        "request_throughput": 3.0,
+        "max_concurrency": 10,
+        "mean_ttft_ms": 5000.0,
+        "median_ttft_ms": 5000.0,
+        "mean_tpot_ms": 50.0,
+        "total_input_tokens": 1000,
+        "total_output_tokens": 10100,
+    }
+    path = tmp_path / "rate.json"
+    path.write_text(json.dumps(run))
+    section = analyze([path]).answer.section(QueuesSection)
+    assert section is not None
+    assert "contradict each other" in section.queues["prefill"]
+    assert "15.0" not in section.queues["prefill"] and "30.0" not in section.queues["outside_vllm"]
