@@ -7,10 +7,12 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from rich.cells import cell_len
 from tree import ROOT
 
 from m3probe.model.report import QueuesSection
 from m3probe.pipeline import analyze, inspect, read
+from m3probe.present.inspect_text import inspect_text
 from m3probe.present.json import report_json
 from m3probe.rules.formula import FormulaError, read_formula
 
@@ -76,3 +78,11 @@ def test_a_run_that_cannot_be_is_not_told_as_a_queue(tmp_path: Path) -> None:
     assert section is not None
     assert "contradict each other" in section.queues["prefill"]
     assert "15.0" not in section.queues["prefill"] and "30.0" not in section.queues["outside_vllm"]
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_lines_of_inspect_are_measured_in_cells(width: int) -> None:
+    label = "日" * 60  # 120 cells
+    text = inspect_text("prometheus", "ok", {"engines": [label, "0"]}, [f"engine {label} is gone"], width=width)
+    assert max(map(cell_len, text.splitlines())) <= width
+    assert text.count("日") == 120

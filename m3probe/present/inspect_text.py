@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from rich.cells import cell_len, chop_cells
+
 from m3probe.present._page import middle_cut
 from m3probe.present.escape import safe
 
@@ -24,7 +26,7 @@ def inspect_text(
     """
     lines = [f"{kind}: {outcome}"]
     for warning in warnings:
-        lines += textwrap.wrap(f"! {safe(warning)}", width, subsequent_indent="  ")
+        lines += _wrapped(f"! {safe(warning)}", width, "  ")
     lines.append("")
     pad = min(max((len(key) for key in facts), default=0), 34)
     for key, value in facts.items():
@@ -40,10 +42,25 @@ def _fact(key: str, value: Any, pad: int, width: int) -> list[str]:
     elif key == "step_list":
         shown = _steps(value)
     elif key == "by_run":
-        shown = [line for run in _runs(value) for line in textwrap.wrap(safe(run), room, subsequent_indent="  ")]
+        shown = [line for run in _runs(value) for line in _wrapped(safe(run), room, "  ")]
     else:
-        shown = textwrap.wrap(safe(_value(key, value)), room) or [""]
+        shown = _wrapped(safe(_value(key, value)), room) or [""]
     return [(head if i == 0 else " " * len(head)) + line for i, line in enumerate(shown)]
+
+
+def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    """Lines of at most ``width`` cells: a character of East Asia takes two, which ``textwrap`` counts as one."""
+    if cell_len(text) == len(text):
+        return textwrap.wrap(text, width, subsequent_indent=indent)
+    lines: list[str] = []
+    for word in text.split():
+        if lines and cell_len(lines[-1]) + 1 + cell_len(word) <= width:
+            lines[-1] += f" {word}"
+            continue
+        before = indent if lines else ""
+        first, *rest = chop_cells(word, max(width - len(indent), 2)) or [""]
+        lines += [before + first, *(indent + piece for piece in rest)]
+    return lines
 
 
 def _names(value: Any, room: int) -> list[str]:
