@@ -144,7 +144,9 @@ def removable_share(rec: Recording, kernels: Array, basis: Basis, transfers: Arr
         more: words put behind the formula.
     """
     left = basis.windows.covered_ns(basis.events.at(~basis.chosen(rec, kernels, transfers)))
-    return Bound(0.0, (basis.busy_ns - left) / basis.window_ns, FORMULA.format(basis=basis.name) + more, basis.name)
+    worked = f"({basis.busy_ns:,} ns - {left:,} ns) / {basis.window_ns:,} ns"
+    share = (basis.busy_ns - left) / basis.window_ns
+    return Bound(0.0, share, FORMULA.format(basis=basis.name) + more, basis.name, (worked,))
 
 
 def step_share(rec: Recording, kernels: Array, basis: Basis, transfers: Array = _NOTHING) -> float:

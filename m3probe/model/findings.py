@@ -29,12 +29,16 @@ class Bound:
     """What is at most to be won: shares (0 to 1) and how they were made.
 
     ``basis`` names the time that they are shares of (``decode step time``); bounds of unlike bases are not compared.
+    ``arithmetic`` is the formula with its numbers, one expression for ``high`` or one each for ``low`` and ``high``:
+    numbers with units, ``+ - * /``, brackets, ``min`` and ``max``, so that whoever doubts a bound can work it out again
+    (``(52,000 ns - 40,000 ns) / 65,000 ns``).
     """
 
     low: float
     high: float
     formula: str
     basis: str = ""
+    arithmetic: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
