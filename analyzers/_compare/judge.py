@@ -1,0 +1,110 @@
+"""Runs held against the first of them: one answer per pair, in the order in which it must be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from m3probe.analyzers._compare.contract import comparable, contract, missing_core
+from m3probe.analyzers._compare.credit import credits
+from m3probe.analyzers._compare.effects import Effect, effects
+from m3probe.analyzers._compare.kernels import mix, phase_changes
+from m3probe.analyzers._compare.metrics import metrics
+from m3probe.analyzers._compare.moved import moved
+from m3probe.analyzers._compare.paths import path_changes
+from m3probe.analyzers._compare.shapes import shape_changes
+from m3probe.analyzers._compare.trail import trail
+from m3probe.model.compare_bench import BenchComparison, Crossing
+from m3probe.model.compare_report import (
+    BETTER, NO_CHANGE, OTHER, WORSE, CompareReport, Contract, Pair, RunRow, Setting,
+)  # fmt: skip
+from m3probe.model.compare_run import RunKept
+from m3probe.schema.verdicts import Trust
+
+Settings = Mapping[str, Sequence[Setting] | None]
+
+
+def compared(runs: Sequence[RunKept], settings: Settings, crossings: Mapping[str, Crossing | None]) -> CompareReport:
+    """The whole answer, without what was required.
+
+    Args:
+        runs: two or more; the first is what the others are held against.
+        settings: name of a later run -> what its configuration changes; None where it is not known of both.
+        crossings: name of a later run -> where its kernels overtake the first run's.
+    """
+    first, *others = runs
+    pairs = tuple(pair(first, run, settings.get(run.name), crossings.get(run.name)) for run in others)
+    return CompareReport(tuple(map(_row, runs)), pairs, trail(runs))
+
+
+def pair(a: RunKept, b: RunKept, settings: Sequence[Setting] | None, crossing: Crossing | None) -> Pair:
+    """One run against the first."""
+    found = contract(a, b, settings)
+    measured = metrics(a.bench, b.bench) if a.bench and b.bench else None
+    phases = phase_changes(a, b)
+    told = effects(measured, phases)
+    return Pair(
+        before=a.name,
+        after=b.name,
+        answer=_answer(a, b, found, told, measured),
+        contract=found,
+        metrics=measured,
+        mix=mix(a, b),
+        phases=phases,
+        shapes=shape_changes(a, b),
+        paths=path_changes(a, b),
+        credits=credits(a, b, found, told, phases),
+        moved=moved(a, b),
+        crossing=crossing,
+    )
+
+
+def doubts(runs: Sequence[RunKept]) -> tuple[str, ...]:
+    """What keeps a run from being held against anything: ranks that are not one server, evidence that is unusable."""
+    found = [f"{run.name} is not one server: {text}" for run in runs for text in run.ranks]
+    for run in runs:
+        if run.trust and run.trust.verdict == Trust.UNUSABLE and not run.bench:
+            found.append(f"{run.name} cannot be trusted: {'; '.join(r.text for r in run.trust.reasons)}")
+    return tuple(found)
+
+
+def faster(p: Pair, runs: Sequence[RunKept]) -> tuple[str, str]:
+    """(``holds failed inconclusive``, why): better beyond noise under the same contract, and nowhere worse."""
+    asked = [run for run in runs if run.name in (p.before, p.after)]
+    if doubted := doubts(asked):
+        return "inconclusive", doubted[0]
+    if not comparable(p.contract):
+        return "inconclusive", p.contract.claim
+    told = effects(p.metrics, p.phases)
+    words = {effect.verdict for effect in told.values() if not effect.bare}
+    said = "; ".join(text for effect in told.values() for text in effect.said[:3]) or "nothing was measured of both"
+    if WORSE in words:
+        return "failed", f"worse: {said}"
+    if BETTER in words:
+        return "holds", said
+    if words == {NO_CHANGE}:
+        return "failed", f"the same within noise: {said}"
+    return "inconclusive", f"no figure that is sure: {said}"
+
+
+def _answer(
+    a: RunKept, b: RunKept, found: Contract, told: Mapping[str, Effect], measured: BenchComparison | None
+) -> str:
+    figures = "; ".join(text for key in ("", "decode", "prefill") if key in told for text in told[key].said[:2])
+    figures = figures or ("no point was measured by both" if measured is not None else "no figure is known of both")
+    if doubted := doubts((a, b)):
+        return f"no claim: {doubted[0]}"
+    if found.verdict == OTHER or missing_core(found):
+        return f"{figures}: {found.claim}"
+    verdicts = {effect.verdict for effect in told.values() if not effect.bare}
+    word = (
+        "worse" if WORSE in verdicts and BETTER not in verdicts
+        else "better" if BETTER in verdicts and WORSE not in verdicts
+        else "better in one thing and worse in another" if {BETTER, WORSE} <= verdicts
+        else "no difference beyond noise" if verdicts == {NO_CHANGE}
+        else "no difference is proven"
+    )  # fmt: skip
+    return f"{word}: {figures} ({found.claim})"
+
+
+def _row(run: RunKept) -> RunRow:
+    return RunRow(run.name, run.inputs, run.outcome, run.notes, run.trust, run.ranks, run.stated)
