@@ -58,12 +58,20 @@ def differences(one: BenchRun, other: BenchRun) -> list[str]:
         ("decode GPUs", one.decode_gpus, other.decode_gpus),
         ("model", one.model, other.model),
         ("backend", one.backend, other.backend),
-        ("isl", _label(one, "isl"), _label(other, "isl")),
-        ("osl", _label(one, "osl"), _label(other, "osl")),
         ("precision", _label(one, "precision"), _label(other, "precision")),
         ("hardware", _label(one, "hw"), _label(other, "hw")),
         ("parallel layout", _layout(one), _layout(other)),
     ):
+        if a and b and a != b:
+            found.append(f"{what} {a} against {b}")
+    return found + lengths(one, other)
+
+
+def lengths(one: BenchRun, other: BenchRun) -> list[str]:
+    """Differences in the lengths of prompts and answers alone, in words: with the load they make a workload point."""
+    found = []
+    for what in ("isl", "osl"):
+        a, b = _label(one, what), _label(other, what)
         if a and b and a != b:
             found.append(f"{what} {a} against {b}")
     for what, x, y in (
