@@ -17,12 +17,14 @@ MOST_SECONDS = 30 * 86_400
 Verb = Callable[[argparse.Namespace], int]
 
 _EXITS = """exit status:
-  0  inspect, analyze, recipe: read (findings never change it); assert: every rule holds; attach: recorded (losses said)
-  1  assert: a rule failed; recipe: a required path is not eligible; verify: a module is broken;
+  0  inspect, analyze, compare, recipe: read (findings never change it); assert: every rule holds; attach: recorded (losses said)
+  1  assert: a rule failed; compare: what --require asks does not hold; recipe: a required path is not eligible;
+     verify: a module is broken;
      doctor: a check ended in a word of --fail-on
   2  usage, or contradictory or unknown names in a rules file; --junit cannot be written
   3  an input is missing, unreadable, or not what it should be; or stdout cannot be written; attach: nothing recorded
-  4  assert: evidence missing or untrusted for some rule; verify: a rank cannot be verified
+  4  assert: evidence missing or untrusted for some rule; compare: nothing tells what --require asks;
+     verify: a rank cannot be verified
  70  a fault of m3probe itself: one sentence, and where the traceback was written
 130  interrupted (Ctrl-C)
 """
@@ -69,6 +71,7 @@ def parser_of(verbs_: Mapping[str, Verb]) -> Parser:
     _add_live(check)
     _add_outputs(check)
     _add_triple(check)
+    _add_compare(verbs)
     _add_recipe(verbs)
     _add_attach(verbs)
     _add_verify(verbs)
@@ -127,6 +130,36 @@ def _add_triple(parser: Parser) -> None:
     triple.add_argument("--triple", action="store_true", help="ask for all three; a missing leg is exit 4")
     triple.add_argument("--metric", type=_path, metavar="FILE", help="benchmark result of this run")
     triple.add_argument("--metric-baseline", type=_path, metavar="FILE", help="the same of the run it must beat")
+
+
+def _add_compare(verbs: argparse._SubParsersAction[Parser]) -> None:
+    words = "hold runs against the first one: what they share, what differs, and what may be credited"
+    parser = verbs.add_parser("compare", help=words, description=words[:1].upper() + words[1:] + ".")
+    named = "file or folder of one run: trace, recording, benchmark result, server log; a folder may hold them all"
+    parser.add_argument("paths", type=_path, nargs="*", metavar="RUN", help=named)
+    parser.add_argument(
+        "--run", nargs="+", action="append", default=[], metavar=("NAME", "PATH"), help="a run of several files, named"
+    )
+    parser.add_argument(
+        "--require",
+        action="append",
+        default=[],
+        metavar="WORD",
+        help="same-contract, faster, or executed:PATH (in every run but the first): exit 1 unless it holds, 4 unproven",
+    )
+    parser.add_argument("--explain", action="store_true", help="with the arithmetic, and everything that was matched")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    parser.add_argument("--no-progress", action="store_true", help="no progress on stderr")
+    known = parser.add_argument_group("the configuration of the runs (once for all of them, or --recipe once for each)")
+    known.add_argument("--model-config", type=_path, metavar="FILE", help="the served model's config.json")
+    known.add_argument("--tp", type=_size, metavar="N", help="tensor parallel size")
+    known.add_argument("--ep", type=_size, metavar="N", help="expert parallel size")
+    known.add_argument(
+        "--recipe", type=_path, action="append", default=[], metavar="FILE",
+        help="script, compose or Kubernetes file that started it",
+    )  # fmt: skip
+    _add_setup(known, gpu="the recording's own, else mi355x")
+    parser.set_defaults(command=[], eval=None, eval_baseline=None, cosine=None)
 
 
 def _add_recipe(verbs: argparse._SubParsersAction[Parser]) -> None:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from m3probe import _streams
 from m3probe._arguments import Verb, parser_of, split
+from m3probe._live_words import asked, is_live, recipes_of, runs_of
 from m3probe.errors import M3ProbeError, UnreadableInput, UsageError
 
 if TYPE_CHECKING:
     from m3probe._outputs import Outputs
-    from m3probe.attach.asked import Asked
     from m3probe.model.recording import Recording
     from m3probe.recipe.asking import Server
     from m3probe.workload import Workload
@@ -24,9 +24,6 @@ MOST_SAID = 4000
 """Characters of an error on a terminal: a file name or a word of the input may be of any length."""
 EXIT_INTERRUPTED = 130
 
-_OF_LIVE = (
-    "steps", "seconds", "out", "header", "cacert", "inject", "take_over", "profile_steps", "force_profiler",
-)  # fmt: skip
 _OF_A_SERVER = ("service", "vllm", "vllm_path", "env_file", "gpu", "tuned_table")
 
 
@@ -90,13 +87,13 @@ def inspect(args: argparse.Namespace) -> int:
 
 def assert_(args: argparse.Namespace) -> int:
     """Judge rules: ``m3probe assert RULES PATH...``; with ``--live`` of a server that runs."""
-    if not _is_live(args):
+    if not is_live(args):
         return _asserted(args)
     from m3probe.live_assert import recorder
     from m3probe.present.attach_progress import narration
 
     drawn = not args.no_progress and _streams.is_terminal(sys.stderr)
-    with narration(_narrate, drawn=drawn) as told, recorder(_asked(args), told) as live:
+    with narration(_narrate, drawn=drawn) as told, recorder(asked(args), told) as live:
         args.record = live.record
         status = _asserted(args)
         live.judged(status)
@@ -128,6 +125,29 @@ def _asserted(args: argparse.Namespace) -> int:
     return status
 
 
+def compare(args: argparse.Namespace) -> int:
+    """Hold runs against the first one: ``m3probe compare A B ...``."""
+    from m3probe.comparing import AskedRun, exit_code
+    from m3probe.comparing import compare as compared
+    from m3probe.present.progress import progress
+
+    files = runs_of(args)
+    recipes = recipes_of(args, len(files))
+    runs = [
+        AskedRun(paths, name, _workload(args, recipe)) for (name, paths), recipe in zip(files, recipes, strict=True)
+    ]
+    with progress(enabled=not args.no_progress and _streams.is_terminal(sys.stderr)) as told:
+        report = compared(runs, args.require, told)
+    if args.json:
+        from m3probe.present.json import compare_json
+
+        return _said(compare_json(report), exit_code(report))
+    from m3probe.present.compare_text import compare_text
+
+    text = compare_text(report, _width(), _color(), ascii_only=_plain(), explain=args.explain)
+    return _said(text, exit_code(report))
+
+
 def recipe(args: argparse.Namespace) -> int:
     """Judge a configuration: ``m3probe recipe ... -- vllm serve MODEL ...``."""
     from dataclasses import replace
@@ -137,9 +157,9 @@ def recipe(args: argparse.Namespace) -> int:
     from m3probe.recipe import recipe as judged
     from m3probe.recipe.asking import ask_of
 
-    asked = ask_of(_server(args, args.file))
+    ask = ask_of(_server(args, args.file))
     said = {"concurrency": tuple(args.concurrency or ()), "isl": args.isl, "osl": args.osl, "drafts": args.spec}
-    report = judged(replace(asked, **said, require=args.require))
+    report = judged(replace(ask, **said, require=args.require))
     failed = any(not held for _, held, _ in report.required) or (args.fail_on_warnings and bool(report.warnings))
     if args.json:
         from m3probe.present.json import recipe_json
@@ -172,12 +192,12 @@ def attach(args: argparse.Namespace) -> int:
     from m3probe.live_serve import serving
     from m3probe.present.attach_progress import narration
 
-    asked = _asked(args)
+    wanted = asked(args)
     drawn = not args.no_progress and _streams.is_terminal(sys.stderr)
     with narration(_narrate, drawn=drawn) as shown, serving(args.serve, shown) as told:
-        report = attached(asked, told)
+        report = attached(wanted, told)
     status = UnreadableInput.exit_code if report.outcome == "nothing" else 0
-    cut_short = report.ended == "interrupted" and (asked.seconds is not None or asked.steps is not None)
+    cut_short = report.ended == "interrupted" and (wanted.seconds is not None or wanted.steps is not None)
     status = status or (EXIT_INTERRUPTED if cut_short else 0)
     if args.json:
         from m3probe.present.json import plain_json
@@ -188,39 +208,6 @@ def attach(args: argparse.Namespace) -> int:
     text = attach_text(report, _width(), _color(), ascii_only=_plain())
     answer = _answer_of(report.folder) if report.folder and report.outcome != "nothing" else ""
     return _said(f"{text}\n\n{answer}" if answer else text, status)
-
-
-def _is_live(args: argparse.Namespace) -> bool:
-    """Whether a server is to be recorded first."""
-    if args.target:
-        return True
-    alone = [name for name in _OF_LIVE if getattr(args, name)]
-    if alone:
-        option = f"--{alone[0].replace('_', '-')}"
-        raise UsageError(f"{option} says how a running server is recorded", next_move="Name it with --live")
-    return False
-
-
-def _asked(args: argparse.Namespace) -> Asked:
-    from m3probe.attach.asked import Asked
-
-    return Asked(
-        target=args.target,
-        seconds=args.seconds,
-        steps=args.steps,
-        out=args.out,
-        once=args.once,
-        headers=dict(args.header),
-        cacert=args.cacert,
-        inject=args.inject,
-        take_over=args.take_over,
-        twin=args.eager_twin,
-        profile=args.profile_steps,
-        force_profiler=args.force_profiler,
-        full_rows_s=args.full_rows or 0.0,
-        routing=args.routing,
-        overlap=args.overlap,
-    )
 
 
 def _answer_of(folder: str) -> str:
@@ -243,9 +230,9 @@ def verify(args: argparse.Namespace) -> int:
 
     if args.target.startswith("http"):
         raise UsageError("verify needs the server's processes, not its address", next_move="Give a pid or auto")
-    asked = AskedVerify(args.module, args.target, args.out, args.wait, args.take_over)
+    named = AskedVerify(args.module, args.target, args.out, args.wait, args.take_over)
     with narration(_narrate, drawn=False) as told:
-        report = verified(asked, told)
+        report = verified(named, told)
     if args.json:
         from m3probe.present.json import plain_json
 
@@ -270,6 +257,7 @@ VERBS: dict[str, Verb] = {
     "analyze": analyze,
     "inspect": inspect,
     "assert": assert_,
+    "compare": compare,
     "recipe": recipe,
     "attach": attach,
     "verify": verify,
@@ -308,14 +296,14 @@ def _read(args: argparse.Namespace) -> Recording:
     from m3probe import pipeline
     from m3probe.present.progress import progress
 
-    workload = _workload(args) if hasattr(args, "tp") else None
+    workload = _workload(args, args.recipe) if hasattr(args, "tp") else None
     if hasattr(args, "record"):
         args.paths = [*args.paths, args.record()]
     with progress(enabled=not args.no_progress and _streams.is_terminal(sys.stderr)) as told:
         return pipeline.read(args.paths, workload, told)
 
 
-def _workload(args: argparse.Namespace) -> Workload:
+def _workload(args: argparse.Namespace, recipe: Path | None) -> Workload:
     from m3probe.workload import Quality, Workload
 
     if args.tp and args.ep and args.ep > 1 and args.ep % args.tp:
@@ -323,7 +311,7 @@ def _workload(args: argparse.Namespace) -> Workload:
             f"--ep {args.ep} contradicts --tp {args.tp}: vLLM spreads the experts over tensor x data parallel ranks",
             next_move=f"Give a multiple of {args.tp}, or 1 for none",
         )
-    server = _server(args, args.recipe) if args.recipe else None
+    server = _server(args, recipe) if recipe else None
     if server is None and (lone := [name for name in _OF_A_SERVER if getattr(args, name)]):
         raise UsageError(
             f"--{lone[0].replace('_', '-')} says something of a server that was not given",

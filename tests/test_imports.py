@@ -43,9 +43,9 @@ def row(rooms: str = "", at_import: str = "", inside: str = "") -> Row:
 
 
 EVERYTHING = (
-    "analyzers attach collectors doctor errors fastpaths gates hardware kernels legs live_assert live_serve "
+    "analyzers attach collectors comparing doctor errors fastpaths gates hardware kernels legs live_assert live_serve "
     "model pipeline plugs present readers recipe registry rules schema sources tui vllm_source workload "
-    "_arguments _outputs _path_calls _streams"
+    "_arguments _live_words _outputs _path_calls _streams"
 )
 # The row of a room is its folder's name; a module of m3probe/ itself has its own. `errors` and the version are for all.
 TABLE = {
@@ -69,7 +69,8 @@ TABLE = {
     "registry": row("plugs schema model"),
     "sources": row("readers plugs registry model schema"),
     "rules": row("model schema kernels registry", "", "numpy"),
-    "legs": row("schema model rules"),
+    "legs": row("comparing schema model rules"),
+    "comparing": row("analyzers fastpaths hardware model pipeline plugs recipe schema sources workload"),
     "_outputs": row("model present _streams"),
     "live_assert": row("attach model"),
     "live_serve": row("attach model present", "msgspec"),
@@ -84,6 +85,7 @@ TABLE = {
     "_path_calls": row("analyzers fastpaths model rules schema", "numpy"),
     "cli": row(EVERYTHING, "", "rich msgspec"),
     "_arguments": row("present attach _streams"),
+    "_live_words": row("attach"),
     "__main__": row("cli"),
 }
 

@@ -62,17 +62,19 @@ def _topic(name: str, a: Mapping[str, str], b: Mapping[str, str]) -> Topic:
     if unlike:
         at = unlike[0]
         return Topic(name, DIFFERS, _said(at, a[at]), _said(at, b[at]), "")
-    if both and _enough(name, both, a, b):
+    if both and _enough(name, both):
         at = both[0]
         return Topic(name, EQUAL, _said(at, a[at]), _said(at, b[at]), "")
     before, after = (next((_said(s, v) for s, v in side.items()), None) for side in (a, b))
     return Topic(name, UNKNOWN, before, after, _TELLS[name])
 
 
-def _enough(name: str, both: Sequence[str], a: Mapping[str, str], b: Mapping[str, str]) -> bool:
-    """A length alone is half a workload; a setting left to its default is what the build makes of it."""
+def _enough(name: str, both: Sequence[str]) -> bool:
+    """A length alone is half a workload."""
     if name == of.WORKLOAD:
-        return bool({of.HELD, "isl", of.INPUT} & set(both)) and (of.HELD in both or bool({"osl", of.OUTPUT} & set(both)))
+        return bool({of.HELD, "isl", of.INPUT} & set(both)) and (
+            of.HELD in both or bool({"osl", of.OUTPUT} & set(both))
+        )
     return True
 
 

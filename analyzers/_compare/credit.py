@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from m3probe.analyzers._compare import facts as of
 from m3probe.analyzers._compare.contract import DENSITY, HARDWARE, differing
 from m3probe.analyzers._compare.effects import Effect, moved_phases
-from m3probe.model.compare_report import BETTER, NO_CHANGE, Contract, Credit, PhaseChange, Setting
+from m3probe.model.compare_report import BETTER, DIFFERS, NO_CHANGE, Contract, Credit, PhaseChange, Setting
 from m3probe.model.compare_run import RunKept
 from m3probe.schema.setup import State
 from m3probe.schema.verdicts import Phase
@@ -29,7 +29,7 @@ class Paper:
     refused: dict[str, tuple[str, ...]]
 
 
-def credits(
+def put_down(
     a: RunKept, b: RunKept, contract: Contract, told: dict[str, Effect], phases: Sequence[PhaseChange]
 ) -> tuple[Credit, ...]:
     """Every phase that changed, and what was set and changed nothing."""
@@ -40,7 +40,11 @@ def changed(contract: Contract) -> tuple[Setting, ...] | None:
     """Settings that differ by themselves, the build among them; None where they are not known."""
     if contract.settings is None:
         return None
-    return tuple(s for s in contract.settings if not s.follows)
+    alone = tuple(s for s in contract.settings if not s.follows)
+    build = next((t for t in contract.topics if t.topic == of.BUILD and t.state == DIFFERS), None)
+    if build is None or any(s.name == "--vllm" for s in alone):
+        return alone
+    return (Setting("image or version", build.before or "", build.after or ""), *alone)
 
 
 def _credits(
@@ -73,7 +77,9 @@ def _credit(
         return Credit(phase, UNPROVEN, (*started, *stopped), said, GIVE_RECIPES)
     names = tuple(setting.name for setting in made)
     if len(names) > 1:
-        said = f"{gain}; {len(names)} things changed at once ({', '.join(names)}), so that it goes to all of them together"
+        said = (
+            f"{gain}; {len(names)} things changed at once ({', '.join(names)}), so that it goes to all of them together"
+        )
         return Credit(phase, BUNDLE, names, f"{said}{'; ' + ran if ran else ''}", "Change one of them at a time")
     if not names:
         said = f"{gain}; no setting that is known differs{'; ' + ran if ran else ''}"
@@ -96,8 +102,12 @@ def _on_paper(a: RunKept, b: RunKept, phase: str, gain: str, name: str) -> Credi
     if barred:
         why = "; ".join(barred[0].refused[phase][:2])
         said = f"{gain}, and it cannot be {barred[0].id}'s: it is not eligible in {phase} ({why})"
-        return Credit(phase, NOT_ITS, tuple(p.id for p in barred), said, "Repeat both runs, and look for what else changed")
-    return Credit(phase, UNPROVEN, (name,), f"{gain}; {name} alone changed, and no path is seen to run because of it", GIVE_TRACES)
+        return Credit(
+            phase, NOT_ITS, tuple(p.id for p in barred), said, "Repeat both runs, and look for what else changed"
+        )
+    return Credit(
+        phase, UNPROVEN, (name,), f"{gain}; {name} alone changed, and no path is seen to run because of it", GIVE_TRACES
+    )
 
 
 def _ran_alone(one: RunKept, other: RunKept, phase: str) -> tuple[str, ...]:
@@ -114,12 +124,14 @@ def _ran_words(started: Sequence[str], stopped: Sequence[str]) -> str:
 
 def _explains(changes: Sequence[PhaseChange]) -> str:
     """The part of the step that makes up most of the change."""
-    for change in changes:
+    for change in sorted(changes, key=lambda c: -min(c.steps_before, c.steps_after)):
         parts = [p for p in (*change.parts, *change.families) if p.share is not None and p.what != "overlap"]
         if parts and change.delta_ns is not None:
             most = max(parts, key=lambda p: p.share or 0.0)
             what = {"idle": "idle time", "family": f"{most.name} kernels"}.get(most.what, most.name)
-            return f"{what} is {100 * (most.share or 0.0):.0f} % of the change of {change.delta_ns / 1e6:+,.3f} ms a step"
+            return (
+                f"{what} is {100 * (most.share or 0.0):.0f} % of the change of {change.delta_ns / 1e6:+,.3f} ms a step"
+            )
     return ""
 
 

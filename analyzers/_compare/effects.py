@@ -33,14 +33,26 @@ def effects(found: BenchComparison | None, phases: Sequence[PhaseChange]) -> dic
     """Phase -> effect, of those that something was measured of; empty text: throughput, which both phases make."""
     told: dict[str, Effect] = {}
     for phase, names in OF_PHASE.items():
-        pairs = [p for p in found.pairs if p.metric in names] if found else []
+        pairs = _typical(found, names) if found else []
         steps = [c for c in phases if c.phase == phase and c.ratio is not None]
         if pairs or steps:
             told[str(phase)] = _effect(pairs, steps)
-    throughput = [p for p in found.pairs if p.metric in THROUGHPUT] if found else []
+    throughput = next(
+        (pairs for name in THROUGHPUT if found and (pairs := [p for p in found.pairs if p.metric == name])), []
+    )
     if throughput:
         told[""] = _effect(throughput, [])
     return told
+
+
+def _typical(found: BenchComparison, names: Sequence[str]) -> list[MetricPair]:
+    """The first metric that was measured of both, by its mean, else by its median: a tail is no measure of a phase."""
+    for name in names:
+        for of in ("mean", "median"):
+            pairs = [p for p in found.pairs if (p.metric, p.of) == (name, of)]
+            if pairs:
+                return pairs
+    return []
 
 
 def _effect(pairs: Sequence[MetricPair], steps: Sequence[PhaseChange]) -> Effect:
@@ -73,7 +85,7 @@ def _pair(pair: MetricPair) -> str:
 
 
 def _step(change: PhaseChange) -> str:
-    rows = f" of up to {change.rows:,} rows" if change.rows else ""
+    rows = "" if change.rows is None else " of 1 row" if change.rows == 1 else f" of up to {change.rows:,} rows"
     return f"{change.phase} step{rows} x {change.ratio:.3f}"
 
 

@@ -22,7 +22,12 @@ TOPICS = (
     MODEL, WEIGHTS, BUILD, HARDWARE, GPUS, TOPOLOGY, WORKLOAD, CONCURRENCY, WORK, ACCEPTANCE, PREFIX,
 )  # fmt: skip
 CONFIGURATION, CLIENT, RECORDED = "configuration", "benchmark", "recording"
-INPUT, OUTPUT, HELD, DECODING = "input tokens", "output tokens", "tokens held by a decoding request", "decoding requests"
+INPUT, OUTPUT, HELD, DECODING = (
+    "input tokens",
+    "output tokens",
+    "tokens held by a decoding request",
+    "decoding requests",
+)
 LENGTH, RATE = "acceptance length", "hit rate"
 TOLERANCE: Mapping[str, float] = {INPUT: 0.10, OUTPUT: 0.10, HELD: 0.10, DECODING: 0.10, LENGTH: 0.03, RATE: 0.02}
 """Figures, and the share by which they may differ: random datasets draw lengths anew (docs/compare.md)."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from m3probe.analyzers._compare.contract import comparable, contract, missing_core
-from m3probe.analyzers._compare.credit import credits
+from m3probe.analyzers._compare.credit import put_down
 from m3probe.analyzers._compare.effects import Effect, effects
+from m3probe.analyzers._compare.evals import evaluation
 from m3probe.analyzers._compare.kernels import mix, phase_changes
 from m3probe.analyzers._compare.metrics import metrics
 from m3probe.analyzers._compare.moved import moved
@@ -15,7 +17,15 @@ from m3probe.analyzers._compare.shapes import shape_changes
 from m3probe.analyzers._compare.trail import trail
 from m3probe.model.compare_bench import BenchComparison, Crossing
 from m3probe.model.compare_report import (
-    BETTER, NO_CHANGE, OTHER, WORSE, CompareReport, Contract, Pair, RunRow, Setting,
+    BETTER,
+    NO_CHANGE,
+    OTHER,
+    WORSE,
+    CompareReport,
+    Contract,
+    Pair,
+    RunRow,
+    Setting,
 )  # fmt: skip
 from m3probe.model.compare_run import RunKept
 from m3probe.schema.verdicts import Trust
@@ -39,7 +49,7 @@ def compared(runs: Sequence[RunKept], settings: Settings, crossings: Mapping[str
 def pair(a: RunKept, b: RunKept, settings: Sequence[Setting] | None, crossing: Crossing | None) -> Pair:
     """One run against the first."""
     found = contract(a, b, settings)
-    measured = metrics(a.bench, b.bench) if a.bench and b.bench else None
+    measured = _measured(a, b)
     phases = phase_changes(a, b)
     told = effects(measured, phases)
     return Pair(
@@ -52,10 +62,18 @@ def pair(a: RunKept, b: RunKept, settings: Sequence[Setting] | None, crossing: C
         phases=phases,
         shapes=shape_changes(a, b),
         paths=path_changes(a, b),
-        credits=credits(a, b, found, told, phases),
+        credits=put_down(a, b, found, told, phases),
         moved=moved(a, b),
         crossing=crossing,
     )
+
+
+def _measured(a: RunKept, b: RunKept) -> BenchComparison | None:
+    """The clients' figures, and what the answers were worth; None where neither is known of both."""
+    graded = evaluation(a.gates.run, b.gates.run)
+    if a.bench and b.bench:
+        return replace(metrics(a.bench, b.bench), evaluation=graded)
+    return BenchComparison(evaluation=graded) if graded else None
 
 
 def doubts(runs: Sequence[RunKept]) -> tuple[str, ...]:

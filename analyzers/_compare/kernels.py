@@ -41,7 +41,9 @@ def mix(a: RunKept, b: RunKept) -> tuple[str, ...]:
         for key, g in rows[0].items():
             h = rows[1].get(key)
             if h and g.mean_rows and h.mean_rows and abs(g.mean_rows - h.mean_rows) > 0.02 * g.mean_rows:
-                found.append(f"{phase} steps of {_rows(g)}: {g.mean_rows:,.1f} rows on average before, {h.mean_rows:,.1f} after")
+                found.append(
+                    f"{phase} steps of {_rows(g)}: {g.mean_rows:,.1f} rows on average before, {h.mean_rows:,.1f} after"
+                )
     return tuple(found)
 
 
@@ -152,8 +154,8 @@ def _part(what: str, name: str, a: Numbers, b: Numbers, delta: float | None, fam
 
 def _families(a: StepGroup, b: StepGroup, delta: float | None) -> Iterator[Part]:
     for family in dict.fromkeys(k.family for k in (*a.kernels, *b.kernels)):
-        sides = [_side([k for k in g.kernels if k.family == family], g) for g in (a, b)]
-        yield _part("family", family, *((s.count, s.ns) for s in sides), delta, family)
+        before, after = (_side([k for k in g.kernels if k.family == family], g) for g in (a, b))
+        yield _part("family", family, (before.count, before.ns), (after.count, after.ns), delta, family)
 
 
 def _side(kernels: Sequence[KernelCost], group: StepGroup) -> _Side:

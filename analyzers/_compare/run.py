@@ -22,9 +22,7 @@ RAN = (PathVerdict.EXECUTED, PathVerdict.UNEXPECTED)
 NOT_RAN = (PathVerdict.OFF, PathVerdict.DECLINED, PathVerdict.MISSED, PathVerdict.REFUSED_AT_START)
 
 
-def kept(
-    name: str, inputs: Sequence[str], rec: Recording, report: Report, paper: Sequence[PathLine] = ()
-) -> RunKept:
+def kept(name: str, inputs: Sequence[str], rec: Recording, report: Report, paper: Sequence[PathLine] = ()) -> RunKept:
     """All that is needed of one run.
 
     Args:

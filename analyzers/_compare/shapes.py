@@ -40,5 +40,8 @@ def _call(costs: list[ShapeCost], count: int) -> float | None:
 
 
 def _weight(row: ShapeChange) -> float:
-    times = ((row.per_step_before or 0.0) * (row.call_before_ns or 0.0), (row.per_step_after or 0.0) * (row.call_after_ns or 0.0))
+    times = (
+        (row.per_step_before or 0.0) * (row.call_before_ns or 0.0),
+        (row.per_step_after or 0.0) * (row.call_after_ns or 0.0),
+    )
     return abs(times[1] - times[0])

@@ -18,7 +18,9 @@ def trail(runs: Sequence[RunKept]) -> tuple[TrailRow, ...]:
         ("", [None] * len(runs)),
     )
     told = claims(runs)
-    return tuple(TrailRow(run.name, figure, value, *words) for run, value, words in zip(runs, values, told, strict=True))
+    return tuple(
+        TrailRow(run.name, figure, value, *words) for run, value, words in zip(runs, values, told, strict=True)
+    )
 
 
 def _figures(runs: Sequence[RunKept]) -> list[tuple[str, list[float | None]]]:

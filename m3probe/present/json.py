@@ -15,6 +15,7 @@ from typing import Any
 from m3probe.model.attach_report import AttachReport, VerifyReport
 from m3probe.model.bench_report import BenchSection
 from m3probe.model.clock import ClockSection
+from m3probe.model.compare_report import CompareReport
 from m3probe.model.doctor_report import DoctorReport
 from m3probe.model.live_report import LiveSection
 from m3probe.model.path_report import PathsSection
@@ -84,6 +85,12 @@ def recipe_json(report: RecipeReport) -> str:
     document: dict[str, Any] = {name: getattr(report, name) for name in names}
     document["required"] = [{"path": what, "holds": held, "why": why} for what, held, why in report.required]
     return _written(document)
+
+
+def compare_json(report: CompareReport) -> str:
+    """Runs held against the first one (docs/compare.schema.json)."""
+    names = sorted((field.name for field in fields(report)), key=lambda name: name != "schema_version")
+    return _written({name: getattr(report, name) for name in names})
 
 
 def doctor_json(report: DoctorReport) -> str:

@@ -1,0 +1,126 @@
+"""The device's side of a comparison: step times and what they are made of, local shapes, fast paths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from m3probe.model.compare_report import BETTER, WORSE, Part, PathChange, PhaseChange, ShapeChange
+from m3probe.present._numbers import UNKNOWN, fixed, ms, percent, us
+from m3probe.present._page import Page
+from m3probe.present._table import Cell, Column, number, table
+
+KERNELS_SHOWN, SHAPES_SHOWN, PATHS_SHOWN = 8, 6, 12
+_LOOK = {BETTER: "good", WORSE: "bad"}
+_MATCH = {"same": "", "variant": "variant", "replaced": "replaced", "only before": "gone", "only after": "new"}
+
+
+def phase_block(page: Page, change: PhaseChange, *, explain: bool) -> None:
+    """One group of steps: its times, the parts of the change, and the kernels behind it."""
+    rows = "" if change.rows is None else " of 1 row" if change.rows == 1 else f" of up to {change.rows:,} rows"
+    page.blank()
+    page.say(
+        (f"{change.phase} steps{rows}", "bold"), (f"  {change.steps_before:,} and {change.steps_after:,} steps", "dim")
+    )
+    page.say(*_times(change), indent=2, hang=2)
+    parts = sorted((*change.families, *change.parts), key=lambda p: -abs(p.delta_ns or 0.0))
+    shown = [p for p in parts if p.delta_ns is None or abs(p.share or 0.0) >= (0.0 if explain else 0.005)]
+    _parts(page, [p for p in shown if p.what != "overlap" or p.delta_ns], "part of a step")
+    kernels = change.kernels if explain else change.kernels[:KERNELS_SHOWN]
+    _parts(page, kernels, "kernel")
+    if len(kernels) < len(change.kernels):
+        page.say((f"{len(change.kernels) - len(kernels):,} more kernels in --json and --explain", "dim"), indent=2)
+    for line in change.arithmetic if explain else ():
+        page.say((f"explained = {line}", "dim"), indent=2, hang=2)
+
+
+def _times(change: PhaseChange) -> list[tuple[str, str]]:
+    """Step time, its noise, launches and idle share; what is not known is not there."""
+    if change.ratio is None or change.delta_ns is None:
+        launches = f"{fixed(change.launches_before, 1)} → {fixed(change.launches_after, 1)} kernels a step"
+        return [("step time is not known of both (kernels may be missing, or have no time); ", "warn"), (launches, "")]
+    noise = "" if change.error_ns is None else f" ± {ms(2 * change.error_ns)}"
+    said = f"{ms(change.before_ns)} → {ms(change.after_ns)} ms a step, x {change.ratio:.3f}{noise and ' (change ' + ms(change.delta_ns) + noise + ' ms)'}"
+    idle = f"; idle {percent(change.idle_before)} → {percent(change.idle_after)} %"
+    launches = f"; {fixed(change.launches_before, 1)} → {fixed(change.launches_after, 1)} kernels"
+    token = (
+        f"; {us(change.ns_per_token_before)} → {us(change.ns_per_token_after)} us a token"
+        if change.ns_per_token_before
+        else ""
+    )
+    explained = "" if change.explained is None else f"; explained {percent(change.explained)} % of the change"
+    return [(change.verdict, _LOOK.get(change.verdict, "")), (f": {said}{idle}{launches}{token}{explained}", "")]
+
+
+def _parts(page: Page, parts: Sequence[Part], head: str) -> None:
+    if not parts:
+        return
+    columns = (
+        Column(head, least=18), Column("family", drop=3), Column("", drop=4), number("us before", drop=2),
+        number("us after", drop=2), number("change us"), number("% of change"), number("calls before", drop=1),
+        number("calls after", drop=1),
+    )  # fmt: skip
+    table(page, columns, [_row(part) for part in parts])
+
+
+def _row(part: Part) -> tuple[Cell, ...]:
+    before, after = short(part.name), short(part.name_after)
+    name = before if before == after else f"{before} → {after}"
+    family = part.family if part.what == "kernel" else ""
+    times = (us(part.before_ns), us(part.after_ns), us(part.delta_ns), percent(part.share))
+    counts = (fixed(part.count_before, 1), fixed(part.count_after, 1))
+    return (name, family, _MATCH.get(part.match, ""), *times, *(("" if c == UNKNOWN else c) for c in counts))
+
+
+def short(name: str) -> str:
+    """A C++ kernel without its return type, arguments and parameters: what a narrow column can tell it apart by."""
+    own = name.removeprefix("void ").replace("(anonymous namespace)::", "")
+    cut = min((at for at in (own.find("<"), own.find("(")) if at > 0), default=len(own))
+    wrapped = own[:cut].endswith(("device_kernel", "Kernel2", "kentry"))
+    return own if wrapped or cut == len(own) else f"{own[:cut]}<>"
+
+
+def shape_block(page: Page, rows: Sequence[ShapeChange], *, explain: bool) -> None:
+    """GEMM shapes of both runs, the largest change first."""
+    both = [r for r in rows if r.ratio is not None]
+    if not both:
+        return
+    page.blank()
+    columns = (
+        Column("local GEMM M x N x K"), Column("phase"), number("us a call before"), number("us a call after"),
+        number("ratio"), number("calls before", drop=1), number("calls after", drop=1),
+    )  # fmt: skip
+    shown = both if explain else both[:SHAPES_SHOWN]
+    table(
+        page,
+        columns,
+        [
+            (r.shape, r.phase, us(r.call_before_ns), us(r.call_after_ns), fixed(r.ratio, 3),
+             fixed(r.per_step_before, 1), fixed(r.per_step_after, 1))
+            for r in shown
+        ],
+    )  # fmt: skip
+    alone = len(rows) - len(both)
+    rest = len(both) - len(shown)
+    said = [f"{rest:,} more in --json"] if rest else []
+    said += [f"{alone:,} that one run alone shows, or without a time, in --json"] if alone else []
+    if said:
+        page.say(("; ".join(said), "dim"), indent=2, hang=2)
+
+
+def path_block(page: Page, rows: Sequence[PathChange]) -> None:
+    """Fast paths of which verdict, variant or execution differs."""
+    if not rows:
+        return
+    page.blank()
+    columns = (Column("fast path"), Column("phase"), Column("before", least=12), Column("after", least=12),
+               number("calls before", drop=1), number("calls after", drop=1))  # fmt: skip
+    shown = rows[:PATHS_SHOWN]
+    table(page, columns, [_path(row) for row in shown])
+    if len(shown) < len(rows):
+        page.say((f"{len(rows) - len(shown):,} more in --json", "dim"), indent=2)
+
+
+def _path(row: PathChange) -> tuple[Cell, ...]:
+    before = " ".join(filter(None, [row.before, row.variant_before and f"({row.variant_before})"]))
+    after = " ".join(filter(None, [row.after, row.variant_after and f"({row.variant_after})"]))
+    return row.id, row.phase, before, after, fixed(row.calls_before, 1), fixed(row.calls_after, 1)
