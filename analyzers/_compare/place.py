@@ -24,6 +24,8 @@ def place(pairs: Sequence[MetricPair]) -> GainPlace | None:
     if not ttft and not tpot:
         return None
     first, after = _effect(ttft), _effect(tpot) if tpot else _rate_effect(rate)
+    if first is BETTER and after is BETTER and effect(_lowest(tpot)) is SAME:
+        after = SAME  # only where prefill chunks share the steps of decode
     phase = _phase(first, after)
     unsure = any(_unknown(pair) for pair in (*ttft, *tpot, *([rate] if rate and not tpot else [])))
     told = [
@@ -31,16 +33,25 @@ def place(pairs: Sequence[MetricPair]) -> GainPlace | None:
         _told(tpot, "time per token") if tpot else _stand_in(rate),
     ]
     note = "; the noise is not known, so that this is what the bare figures say" if unsure else ""
-    return GainPlace(phase, f"{', '.join(told)}: {_WORDS[phase]}{note}")
+    return GainPlace(phase, f"{', '.join(told)}: {_words(phase, first, after)}{note}")
 
 
 _WORDS = {
-    "prefill": "the gain sits before the first token, in prefill (and in what waits for it); nothing shows a gain of decode steps",
+    "prefill": "the gain sits before the first token, in prefill (and in what waits for it); nothing shows a gain of decode "
+    "steps, but for a path that takes many rows only, which a trace would show",
     "decode": "the gain sits after the first token, in decode steps; nothing shows a gain of prefill",
     "both": "prefill and decode both gain: one change need not be the reason of both",
     "none": "neither phase gains",
     "unproven": "these figures do not tell the phase",
 }
+
+
+def _words(phase: str, first: MetricVerdict | None, after: MetricVerdict | None) -> str:
+    if after is BETTER and first is None:
+        return "decode gains; whether prefill does is not known"
+    if first is BETTER and after is None:
+        return "prefill gains, or what waits for it; whether decode does is not known"
+    return _WORDS[phase]
 
 
 def _phase(first: MetricVerdict | None, after: MetricVerdict | None) -> str:
@@ -79,11 +90,15 @@ def _effect(pairs: Sequence[MetricPair]) -> MetricVerdict | None:
     return BETTER if BETTER in seen else WORSE if WORSE in seen else SAME
 
 
+def _lowest(pairs: Sequence[MetricPair]) -> MetricPair:
+    return min(pairs, key=lambda pair: pair.point.concurrency or 0)
+
+
 def _lowest_rate(pairs: Sequence[MetricPair]) -> MetricPair | None:
     for metric in _RATES:
         found = [pair for pair in pairs if pair.metric == metric and pair.point.concurrency]
         if found:
-            return min(found, key=lambda pair: pair.point.concurrency or 0)
+            return _lowest(found)
     return None
 
 
