@@ -111,14 +111,25 @@ def _device(setup: Setup) -> Accelerator:
 
 
 def _names(asked: Sequence[AskedRun]) -> list[str]:
-    """As short as tells them apart: a file's name, else with its folder, else with a number."""
+    """As short as tells them apart: a file's name without its endings, else its folder's, else with a number."""
+    files = [_short(one.paths[0]) for one in asked]
+    folders = [one.paths[0].resolve().parent.name for one in asked]
     names: list[str] = []
-    short = [one.name or one.paths[0].name or str(one.paths[0]) for one in asked]
-    for one, name in zip(asked, short, strict=True):
-        told = name if one.name or short.count(name) == 1 else "/".join(one.paths[0].parts[-2:])
+    for one, file, folder in zip(asked, files, folders, strict=True):
+        told = one.name or (folder if files.count(file) > 1 and folders.count(folder) == 1 else file)
         again = sum(n == told or n.startswith(f"{told} #") for n in names)
         names.append(f"{told} #{again + 1}" if again else told)
     return names
+
+
+ENDINGS = (".gz", ".json", ".trace", ".pt", ".zst")
+
+
+def _short(path: Path) -> str:
+    name = path.name or path.resolve().name or str(path)
+    for ending in ENDINGS:
+        name = name.removesuffix(ending) or name
+    return name
 
 
 def _known(word: str) -> None:

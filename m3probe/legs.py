@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from m3probe.comparing import FASTER, AskedRun, compare
 from m3probe.errors import UnreadableInput, UsageError
 from m3probe.model.findings import Evidence
 from m3probe.model.judgement import Judgement, RuleResult
@@ -20,7 +21,7 @@ from m3probe.schema.gates import GateState
 from m3probe.schema.verdicts import PathVerdict, RuleOutcome
 
 HOLDS, FAILED, INCONCLUSIVE = RuleOutcome.HOLDS, RuleOutcome.FAILED, RuleOutcome.INCONCLUSIVE
-NEEDS_COMPARE = "needs compare: this m3probe does not hold one run's end-to-end metric against another's"
+NO_PAIR = "the two hold no benchmark result of one workload point"
 QUALITY_GATES = ("eval_file", "cosine")
 """Either shows that the output is right."""
 SPOILING_GATES = ("eval_acceptance", "eval_length")
@@ -108,19 +109,40 @@ def executed_leg(results: Sequence[RuleResult], rules: Sequence[Rule]) -> RuleRe
 
 
 def metric_leg(metric: Metric) -> RuleResult:
-    """End-to-end metric better under the same contract: the one place where ``compare`` is asked once it is there.
+    """End-to-end metric better under the same contract: what ``compare`` says of the two runs (docs/compare.md).
 
     Raises:
-        UnreadableInput: a file that is named is not there.
+        UnreadableInput: a file that is named is not there, or holds nothing that can be read.
     """
-    given = [path for path in (metric.measured, metric.baseline) if path is not None]
-    for path in given:
-        _there(path)
-    observed = f"not compared: {', '.join(map(str, given))}" if given else "nothing"
-    lacks = "" if len(given) == 2 else "; and --metric FILE with --metric-baseline FILE"
-    move = f"Hold the two runs' benchmark results against each other by hand until m3probe has compare{lacks}"
-    expected = "better than the baseline's under the same contract"
-    return _leg("end-to-end metric", INCONCLUSIVE, expected, observed, "compare", NEEDS_COMPARE, (), move)
+    expected = "better than the baseline's, beyond noise, under the same contract"
+    if metric.measured is None or metric.baseline is None:
+        for path in (path for path in (metric.measured, metric.baseline) if path is not None):
+            _there(path)
+        observed = f"not compared: {metric.measured}" if metric.measured else "nothing"
+        move = (
+            "Give --metric FILE with --metric-baseline FILE: the benchmark's results of both runs, or folders with them"
+        )
+        return _leg(
+            "end-to-end metric", INCONCLUSIVE, expected, observed, "compare", "no two runs to compare", (), move
+        )
+    runs = (AskedRun((metric.baseline,), "baseline"), AskedRun((metric.measured,), "this run"))
+    report = compare(runs, (FASTER,))
+    (pair,), (required,) = report.pairs, report.required
+    if pair.metrics is None or not pair.metrics.pairs:
+        move = "Measure both at one concurrency and one length of prompts and answers (vllm bench serve --save-result)"
+        return _leg("end-to-end metric", INCONCLUSIVE, expected, NO_PAIR, "compare", NO_PAIR, (), move)
+    outcome = RuleOutcome(required.outcome)
+    seen = (Evidence("bench.runs", (), len(pair.metrics.pairs), pair.answer),)
+    why = "" if outcome is HOLDS else required.why
+    move = "" if outcome is HOLDS else _METRIC_MOVES[outcome]
+    return _leg("end-to-end metric", outcome, expected, pair.answer, "compare", why, seen, move)
+
+
+_METRIC_MOVES = {
+    FAILED: "Leave the change out, or find what else changed: m3probe compare BASELINE RUN shows where the time went",
+    INCONCLUSIVE: "m3probe compare BASELINE RUN says what differs or is not known; repeat each point three times, keep the "
+    "requests (--save-detailed), and put the server's log beside the result in a folder",
+}
 
 
 def asks_for_execution(rule: Rule) -> bool:

@@ -53,7 +53,9 @@ def _credits(
     other = [topic for topic in differing(contract) if topic in _OTHER_WORK]
     if contract.kind in (DENSITY, HARDWARE) or other:
         topics = other or list(differing(contract))
-        text = f"no path and no flag is credited: {', '.join(topics)} changed, so that both runs did not do the same"
+        by = ", ".join(setting.name for setting in changed(contract) or ())
+        text = f"no path and no flag is credited: {', '.join(topics)} changed{f' (settings that differ: {by})' if by else ''}"
+        text += ", so that the runs did not do the same work on the same machine"
         yield Credit("", REFUSED, tuple(topics), text, "Two runs that differ in one setting alone")
         return
     papers = _papers(a, b)
@@ -100,7 +102,7 @@ def _on_paper(a: RunKept, b: RunKept, phase: str, gain: str, name: str) -> Credi
         said = f"{gain}; {name} alone changed, {', '.join(able)} is eligible in {phase} by it, and nothing shows that it ran"
         return Credit(phase, UNPROVEN, able, said, GIVE_TRACES)
     if barred:
-        why = "; ".join(barred[0].refused[phase][:2])
+        why = "; ".join(barred[0].refused[phase][-1:])
         said = f"{gain}, and it cannot be {barred[0].id}'s: it is not eligible in {phase} ({why})"
         return Credit(
             phase, NOT_ITS, tuple(p.id for p in barred), said, "Repeat both runs, and look for what else changed"
@@ -161,7 +163,7 @@ def _cannot(paper: Paper, told: dict[str, Effect]) -> Iterator[Credit]:
     got = told.get(decode) or told.get("")
     if decode not in paper.refused or not paper.eligible or got is None or decode in dict(moved_phases(told)):
         return
-    why = "; ".join(paper.refused[decode][:3])
+    why = "; ".join(paper.refused[decode][-1:])  # the largest batch comes nearest
     said = f"only {', '.join(paper.eligible)} can have gained by {paper.id}: it is not eligible in decode ({why})"
     yield Credit(decode, NOT_ITS, (paper.id,), said)
 

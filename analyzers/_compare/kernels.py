@@ -172,13 +172,10 @@ def _kernels(a: StepGroup, b: StepGroup, delta: float | None) -> Iterator[Part]:
     """By name; what is left by function, by shape, and last by family: builds and tiles change a name, not the work."""
     left_a, left_b = list(a.kernels), list(b.kernels)
     for match, keys in (("same", _name), ("variant", _head), ("replaced", _shapes), ("replaced", _family)):
-        mine_of, theirs_of = _index(left_a, keys), _index(left_b, keys)
         taken: set[KernelCost] = set()
-        for key in (key for key in mine_of if key in theirs_of):
-            mine, theirs = ([k for k in side[key] if k not in taken] for side in (mine_of, theirs_of))
-            if mine and theirs:
-                taken.update(mine, theirs)
-                yield _matched(match, _side(mine, a), _side(theirs, b), mine[0].family, delta)
+        for mine, theirs in _linked(left_a, left_b, keys):
+            yield _matched(match, _side(mine, a), _side(theirs, b), mine[0].family, delta)
+            taken.update(mine, theirs)
         left_a, left_b = ([k for k in left if k not in taken] for left in (left_a, left_b))
     for kernel in left_a:
         yield _matched("only before", _side([kernel], a), _side([], b), kernel.family, delta)
@@ -186,8 +183,37 @@ def _kernels(a: StepGroup, b: StepGroup, delta: float | None) -> Iterator[Part]:
         yield _matched("only after", _side([], a), _side([kernel], b), kernel.family, delta)
 
 
-def _index(kernels: Sequence[KernelCost], keys: Callable[[KernelCost], Sequence[str]]) -> dict[str, list[KernelCost]]:
-    found: dict[str, list[KernelCost]] = {}
+Kernels = list[KernelCost]
+
+
+def _linked(
+    before: Kernels, after: Kernels, keys: Callable[[KernelCost], Sequence[str]]
+) -> list[tuple[Kernels, Kernels]]:
+    """Kernels of both sides that share a key, with all that share one with those: a shape may have two kernels on a
+    side, and each of them more shapes.
+    """
+    sides = (_index(before, keys), _index(after, keys))
+    found, done = [], set[str]()
+    for start in sides[0]:
+        if start in done:
+            continue
+        open_, members = [start], (dict[KernelCost, None](), dict[KernelCost, None]())
+        while open_:
+            key = open_.pop()
+            if key in done:
+                continue
+            done.add(key)
+            for side, chosen in zip(sides, members, strict=True):
+                for kernel in side.get(key, ()):
+                    chosen[kernel] = None
+                    open_ += keys(kernel)
+        if members[0] and members[1]:
+            found.append((list(members[0]), list(members[1])))
+    return found
+
+
+def _index(kernels: Kernels, keys: Callable[[KernelCost], Sequence[str]]) -> dict[str, Kernels]:
+    found: dict[str, Kernels] = {}
     for kernel in kernels:
         for key in keys(kernel):
             found.setdefault(key, []).append(kernel)

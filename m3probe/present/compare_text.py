@@ -26,6 +26,8 @@ _LABEL = 12
 _STATES = {EQUAL: ("●", "good"), DIFFERS: ("✗", "bad"), "unknown": ("?", "warn")}
 _CREDITS = {"credited": "good bold", "bundle": "warn", "refused": "warn", "suspect not executed": "warn bold"}
 _REQUIRED = {"holds": ("ok", "good"), "failed": ("FAILED", "bad bold"), "inconclusive": ("inconclusive", "warn bold")}
+_BESIDE = {"no_trace", "log_only"}
+"""Reasons against trust that are no fault of the evidence: there is none of the kind."""
 SETTINGS_SHOWN, CREDITS_SHOWN = 8, 8
 
 
@@ -55,7 +57,10 @@ def _run(page: Page, run: RunRow) -> None:
     page.say((run.name, "bold"), (files, "dim"), hang=2)
     for text in run.ranks:
         page.say((f"! not one server: {text}", "bad bold"), indent=2, hang=2)
-    if run.trust is not None and run.trust.verdict != Trust.COMPLETE:
+    words = {reason.word for reason in run.trust.reasons} if run.trust else set()
+    if words & _BESIDE:
+        page.say(("no trace and no live recording of it: nothing shows which kernels ran", "dim"), indent=2, hang=2)
+    elif run.trust is not None and run.trust.verdict != Trust.COMPLETE:
         reasons = "; ".join(reason.text for reason in run.trust.reasons) or "no reason was given"
         page.say((f"! {run.trust.verdict}", "warn bold"), f": {reasons}", indent=2, hang=2)
     for note in run.notes[:3]:
