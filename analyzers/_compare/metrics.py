@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from m3probe.analyzers._compare.evals import evaluation
 from m3probe.analyzers._compare.figures import Metric, metrics_of
+from m3probe.analyzers._compare.gate import WorkloadGate
 from m3probe.analyzers._compare.noise import NO_EFFECT, band, ratio_error
 from m3probe.analyzers._compare.place import place
 from m3probe.analyzers._compare.points import Group, by_lengths, groups, paired, point_of
@@ -19,7 +20,12 @@ Evals = tuple[EvalRun | None, EvalRun | None]
 
 
 def metrics(
-    a: Sequence[BenchRun], b: Sequence[BenchRun], *, moe_layers: int | None = None, evals: Evals = (None, None)
+    a: Sequence[BenchRun],
+    b: Sequence[BenchRun],
+    *,
+    moe_layers: int | None = None,
+    evals: Evals = (None, None),
+    gates: Sequence[WorkloadGate] = (),
 ) -> BenchComparison:
     """What the client measured of B against A. Whether the contract allows to call a ratio a speed-up is not judged here.
 
@@ -27,6 +33,7 @@ def metrics(
         a: runs before; several at one point are repeats. ``b``: runs after.
         moe_layers: expert layers of the model, to tell a saving of a step per layer.
         evals: the evaluations of both sides.
+        gates: by which a deployment turns B's way on for some workloads alone.
     """
     left, left_out = groups(a, "a")
     right, more_out = groups(b, "b")
@@ -38,11 +45,21 @@ def metrics(
         pairs=tuple(found),
         left_out=(*left_out, *more_out, *unpaired),
         scaling=tuple(law for sweep in sweeps if (law := scaling(sweep, moe_layers)) is not None),
-        crossings=tuple(one for sweep in sweeps for one in swept(_of(sweep, pairs, made))),
+        crossings=tuple(
+            one
+            for sweep in sweeps
+            for one in swept(
+                _of(sweep, pairs, made), [gate.gate for gate in gates if gate.holds(point_of(*_firsts(sweep)))]
+            )
+        ),
         place=place(found),
         evaluation=evaluation(*evals),
         notes=tuple(_notes(found)),
     )
+
+
+def _firsts(sweep: Sequence[tuple[Group, Group]]) -> tuple[BenchRun, BenchRun]:
+    return sweep[0][0].first, sweep[0][1].first
 
 
 def _of(

@@ -217,6 +217,16 @@ class Crossover:
 
 
 @dataclass(frozen=True, slots=True)
+class GatePlace:
+    """A gate that the setup has, beside the crossing: ``at``, ``too_low``, ``too_high``, ``wrong_side``, ``unproven``."""
+
+    gate: str
+    threshold: int
+    verdict: str
+    claim: str
+
+
+@dataclass(frozen=True, slots=True)
 class SweepCrossing:
     """A metric of two sweeps over concurrency; ``b_better_at``: concurrencies at which B's figure is the better one."""
 
@@ -227,6 +237,7 @@ class SweepCrossing:
     concurrencies: tuple[int, ...]
     b_better_at: tuple[int, ...]
     crossovers: tuple[Crossover, ...]
+    gates: tuple[GatePlace, ...]
     claim: str
 
 
@@ -300,16 +311,6 @@ class GateRun:
     current: GatePlan | None
     gain_over_current: float | None
     proven: bool
-    claim: str
-
-
-@dataclass(frozen=True, slots=True)
-class GatePlace:
-    """A gate that the setup has, beside the crossing: ``at``, ``too_low``, ``too_high``, ``wrong_side``, ``unproven``."""
-
-    gate: str
-    threshold: int
-    verdict: str
     claim: str
 
 

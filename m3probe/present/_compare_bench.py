@@ -36,7 +36,7 @@ _STYLES = {
     MetricVerdict.SAME: "dim",
     MetricVerdict.UNPROVEN: "warn",
 }
-OPS_SHOWN, POINTS_SHOWN = 8, 12
+OPS_SHOWN, REST_SHOWN, POINTS_SHOWN = 8, 10, 12
 
 
 def bench_block(page: Page, found: BenchComparison) -> None:
@@ -53,7 +53,7 @@ def bench_block(page: Page, found: BenchComparison) -> None:
     for rows in _kinds(found.pairs):
         _metric(page, rows, alike=alike)
     said = [found.place.claim] if found.place else []
-    said += [one.claim for one in found.crossings]
+    said += [text for one in found.crossings for text in (one.claim, *(gate.claim for gate in one.gates))]
     for text in said:
         page.say(text[:1].upper() + text[1:], indent=2, hang=2)
     for law in found.scaling:
@@ -144,20 +144,49 @@ def _error(sample: Sample, decimals: int) -> str:
 
 
 def crossing_block(page: Page, found: Crossing) -> None:
-    """Each operation's times over its rows in A and B, where they cross, and what gates say of it."""
+    """Operations whose faster side changes over M, or that have a gate, each with its table; the others a line each."""
     if not found.ops:
         return
     page.heading("Over rows", "which of the two is faster at which M")
-    for op in found.ops[:OPS_SHOWN]:
+    told = [op for op in found.ops if op.crossovers or op.gates]
+    rest = [op for op in found.ops if not (op.crossovers or op.gates)]
+    for op in told[:OPS_SHOWN]:
         _op(page, op)
-    if len(found.ops) > OPS_SHOWN:
-        page.say((f"{plural(len(found.ops) - OPS_SHOWN, 'more operation')} in --json", "dim"), indent=2)
+    if rest:
+        page.blank()
+        page.say(
+            "No crossing at what both measured:" if told else "No operation crosses at what both measured:", indent=2
+        )
+        columns = (
+            Column("operation", least=16), Column("M"), number("A us"), number("B us"), number("B/A"), Column("of a"),
+        )  # fmt: skip
+        table(page, columns, [_short(op) for op in rest[:REST_SHOWN]])
+    more = max(len(told) - OPS_SHOWN, 0) + max(len(rest) - REST_SHOWN, 0)
+    if more:
+        page.say((f"{plural(more, 'more operation')} in --json", "dim"), indent=2)
+
+
+def _short(op: OpCrossing) -> tuple[Cell, ...]:
+    """Of an operation on one side throughout: the ends of its M and of its ratios."""
+    first, last = op.points[0], op.points[-1]
+    ratios = [f"{one:.3f}" for one in (min(p.ratio for p in op.points), max(p.ratio for p in op.points))]
+    return (
+        _name(op),
+        fixed(first.M) if first is last else f"{first.M:,} to {last.M:,}",
+        fixed(first.a_ns / 1e3, 1) if first is last else "",
+        fixed(first.b_ns / 1e3, 1) if first is last else "",
+        " to ".join(dict.fromkeys(ratios)),
+        op.unit,
+    )
+
+
+def _name(op: OpCrossing) -> str:
+    return " ".join(word for word in (op.op, op.shape, op.phase) if word)
 
 
 def _op(page: Page, op: OpCrossing) -> None:
-    name = " ".join(word for word in (op.op, op.shape, op.phase) if word)
     columns = (
-        Column(name, least=16, title=True),
+        Column(_name(op), least=16, title=True),
         number(f"A us/{op.unit}"),
         number(f"{op.unit}s", drop=3),
         number(f"B us/{op.unit}"),
