@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from m3probe import pipeline
-from m3probe.analyzers._compare.crossing import crossing
+from m3probe.analyzers._compare.crossing import crossing_of
+from m3probe.analyzers._compare.curves import Curves, curves
 from m3probe.analyzers._compare.judge import compared, faster
 from m3probe.analyzers._compare.run import kept
 from m3probe.errors import UsageError
@@ -64,15 +65,13 @@ def compare(asked: Sequence[AskedRun], require: Sequence[str] = (), progress: Pr
     names = _names(asked)
     runs: list[RunKept] = []
     crossings: dict[str, Crossing | None] = {}
-    first: Recording | None = None
+    first: Curves | None = None
     for name, one in zip(names, asked, strict=True):
-        rec = pipeline.read(one.paths, one.workload, progress)
-        runs.append(_kept(name, one, rec))
-        if first is None:
-            first = rec
-        elif len(first.kernels) and len(rec.kernels):
-            crossings[name] = crossing(first, rec)
-        del rec  # the next one is read in its place
+        run, over_rows = _boiled(name, one, progress)
+        runs.append(run)
+        first = first or over_rows
+        if len(runs) > 1:
+            crossings[name] = crossing_of(first, over_rows)
     settings = {run.name: settings_between(runs[0], run) for run in runs[1:]}
     report = compared(runs, settings, crossings)
     return replace(report, required=tuple(_required(word, report, runs) for word in require))
@@ -89,6 +88,12 @@ def settings_between(a: RunKept, b: RunKept) -> tuple[Setting, ...] | None:
     if a.setup is None or b.setup is None:
         return None
     return tuple(Setting(c.flag, c.asked, c.resolved, c.follows) for c in changes(a.setup, b.setup))
+
+
+def _boiled(name: str, asked: AskedRun, progress: Progress) -> tuple[RunKept, Curves]:
+    """What is kept of a run; its recording is let go of before the next one is read."""
+    rec = pipeline.read(asked.paths, asked.workload, progress)
+    return _kept(name, asked, rec), curves(rec)
 
 
 def _kept(name: str, asked: AskedRun, rec: Recording) -> RunKept:

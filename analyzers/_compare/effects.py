@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from m3probe.model.compare_bench import BenchComparison, MetricPair, MetricVerdict
 from m3probe.model.compare_report import BETTER, NO_CHANGE, UNPROVEN, WORSE, PhaseChange
 from m3probe.schema.verdicts import Phase
 
-OF_PHASE = {Phase.PREFILL: ("ttft",), Phase.DECODE: ("tpot", "itl")}
+OF_PHASE: Mapping[Phase, tuple[str, ...]] = {
+    Phase.DECODE: ("tpot", "itl"), Phase.PREFILL: ("ttft",), Phase.MIXED: (), Phase.UNKNOWN: (),
+}  # fmt: skip
 """A client's metrics that one phase alone makes; TTFT holds the wait before prefill as well."""
 THROUGHPUT = ("output_per_gpu", "output", "total_per_gpu", "total", "requests", "goodput")
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from m3probe.analyzers._compare.contract import comparable, contract, missing_core
 from m3probe.analyzers._compare.credit import put_down
-from m3probe.analyzers._compare.effects import Effect, effects
+from m3probe.analyzers._compare.effects import OF_PHASE, Effect, effects
 from m3probe.analyzers._compare.evals import evaluation
 from m3probe.analyzers._compare.kernels import mix, phase_changes
 from m3probe.analyzers._compare.metrics import metrics
@@ -79,9 +79,9 @@ def _measured(a: RunKept, b: RunKept) -> BenchComparison | None:
 def doubts(runs: Sequence[RunKept]) -> tuple[str, ...]:
     """What keeps a run from being held against anything: ranks that are not one server, evidence that is unusable."""
     found = [f"{run.name} is not one server: {text}" for run in runs for text in run.ranks]
-    for run in runs:
-        if run.trust and run.trust.verdict == Trust.UNUSABLE and not run.bench:
-            found.append(f"{run.name} cannot be trusted: {'; '.join(r.text for r in run.trust.reasons)}")
+    unusable = [r for r in runs if r.trust and r.trust.verdict == Trust.UNUSABLE and not r.bench]
+    reasons = [(run.name, run.trust.reasons) for run in unusable if run.trust]
+    found += [f"{name} cannot be trusted: {'; '.join(r.text for r in why)}" for name, why in reasons]
     return tuple(found)
 
 
@@ -107,7 +107,7 @@ def faster(p: Pair, runs: Sequence[RunKept]) -> tuple[str, str]:
 def _answer(
     a: RunKept, b: RunKept, found: Contract, told: Mapping[str, Effect], measured: BenchComparison | None
 ) -> str:
-    figures = "; ".join(text for key in ("", "decode", "prefill") if key in told for text in told[key].said[:2])
+    figures = "; ".join(text for key in ("", *OF_PHASE) if key in told for text in told[key].said[:2])
     figures = figures or ("no point was measured by both" if measured is not None else "no figure is known of both")
     if doubted := doubts((a, b)):
         return f"no claim: {doubted[0]}"

@@ -6,8 +6,8 @@ The first run is what the others are held against. Ratios are after/before; time
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+from m3probe.model.compare_bench import BenchComparison, Crossing
 from m3probe.model.compare_run import Bottleneck
 from m3probe.model.report import TrustRow
 
@@ -210,14 +210,14 @@ class Pair:
     after: str
     answer: str
     contract: Contract
-    metrics: Any
+    metrics: BenchComparison | None
     mix: tuple[str, ...]
     phases: tuple[PhaseChange, ...]
     shapes: tuple[ShapeChange, ...]
     paths: tuple[PathChange, ...]
     credits: tuple[Credit, ...]
     moved: Moved
-    crossing: Any = None
+    crossing: Crossing | None = None
 
 
 @dataclass(frozen=True, slots=True)

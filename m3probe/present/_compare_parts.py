@@ -25,12 +25,18 @@ def phase_block(page: Page, change: PhaseChange, *, explain: bool) -> None:
     parts = sorted((*change.families, *change.parts), key=lambda p: -abs(p.delta_ns or 0.0))
     shown = [p for p in parts if p.delta_ns is None or abs(p.share or 0.0) >= (0.0 if explain else 0.005)]
     _parts(page, [p for p in shown if p.what != "overlap" or p.delta_ns], "part of a step")
-    kernels = change.kernels if explain else change.kernels[:KERNELS_SHOWN]
+    kernels = change.kernels if explain else [k for k in change.kernels if _tells(k)][:KERNELS_SHOWN]
     _parts(page, kernels, "kernel")
     if len(kernels) < len(change.kernels):
         page.say((f"{len(change.kernels) - len(kernels):,} more kernels in --json and --explain", "dim"), indent=2)
     for line in change.arithmetic if explain else ():
         page.say((f"explained = {line}", "dim"), indent=2, hang=2)
+
+
+def _tells(kernel: Part) -> bool:
+    """Whether anything of it changed: its time by a thousandth of the step's change, its calls, or itself."""
+    moved = kernel.delta_ns is None or abs(kernel.share or 0.0) >= 0.001
+    return moved or kernel.match != "same" or kernel.count_before != kernel.count_after
 
 
 def _times(change: PhaseChange) -> list[tuple[str, str]]:
