@@ -29,10 +29,16 @@ def step_groups(view: View, shapes: Mapping[tuple[str, str], tuple[str, ...]]) -
     """
     for phase in SEEN:
         timed = view.timed_steps(phase)
-        steps = timed if len(timed) else view.steps(phase)
+        steps = _with_next(view, timed) if len(timed) else view.steps(phase)
         bucket = buckets(view.rec.steps["rows"][steps])
         for rows in np.unique(bucket).tolist():
             yield _group(view, phase, steps[bucket == rows], rows, shapes, timed=len(timed) > 0)
+
+
+def _with_next(view: View, steps: Array) -> Array:
+    """Steps whose whole time is known, up to the next one's start; all where none of a phase has a next one."""
+    followed = steps[view.time.followed[steps]]
+    return followed if len(followed) else steps
 
 
 def buckets(rows: Array) -> Array:

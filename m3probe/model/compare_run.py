@@ -39,7 +39,7 @@ class StepGroup:
     Args:
         rows: real tokens of a step, rounded up to a power of two; None where the trace does not say.
         mean_rows: their mean.
-        steps: how many.
+        steps: how many; those without a next one only where none of the phase has one: their time is not whole.
         window_ns: first GPU start to the next step's, summed; None where kernels may be missing or have no time.
         error_ns: standard error of the mean window; None of fewer than three steps.
         idle_ns: time of the windows without GPU work.
