@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from builders import kernel, launch, step, write_trace
-from compare_kit import VLLM, bench, credit, rate, run, serve, two
+from compare_kit import VLLM, credit, rate, run, serve, two
 from steps import ATTEND, GEMM
 from tree import ROOT
 
@@ -171,6 +171,14 @@ def test_two_real_traces_without_a_configuration_are_not_enough() -> None:
     runs = [AskedRun((SAMPLES / f"h200-m3-tp4rank-{mode}.pt.trace.json.gz",)) for mode in ("eager", "graph")]
     report, pair = two(*runs, "executed:graph_replay", "faster")
     (change,) = (c for c in pair.phases if c.phase == "decode")
+    # the sums of nine decode steps each, as analyze reports them and its tests recount them
+    assert (change.steps_before, change.steps_after) == (9, 9)
+    assert change.delta_ns == pytest.approx((65_127_840 - 262_122_864) / 9)
+    assert sum(part.before_ns or 0 for part in change.families) == pytest.approx(23_461_366 / 9)
+    assert sum(part.after_ns or 0 for part in change.families) == pytest.approx(25_114_842 / 9)
+    idle = next(part for part in change.parts if part.what == "idle")
+    assert idle.before_ns == pytest.approx(0.9098517823305944 * 262_122_864 / 9)
+    assert idle.after_ns == pytest.approx(0.6469282721490532 * 65_127_840 / 9)
     assert change.explained == pytest.approx(1.0, abs=0.02)
     assert credit(pair, "unproven").what == ("graph_replay",)
     assert [r.outcome for r in report.required] == ["holds", "inconclusive"]
@@ -178,5 +186,5 @@ def test_two_real_traces_without_a_configuration_are_not_enough() -> None:
 
 def test_drafts_are_other_work(tmp_path: Path) -> None:
     spec = """--speculative-config '{"method": "eagle3", "model": "a/b", "num_speculative_tokens": 3}'"""
-    pair = two(run(tmp_path, "a", [bench()], serve()), run(tmp_path, "b", [bench()], serve(spec)))[1]
+    pair = two(run(tmp_path, "a", [rate(700.0)], serve()), run(tmp_path, "b", [rate(700.0)], serve(spec)))[1]
     assert credit(pair, "refused").what == ("model's work",)

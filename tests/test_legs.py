@@ -6,12 +6,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from compare_kit import rate, run
 from tree import ROOT
 
 from m3probe.errors import UnreadableInput
-from m3probe.legs import NEEDS_COMPARE, Metric, executed_leg, metric_leg, quality_leg
+from m3probe.legs import Metric, executed_leg, metric_leg, quality_leg
 from m3probe.model.judgement import RuleResult
 from m3probe.model.path_report import GateRow
 from m3probe.rules import Rule, load_rules
@@ -104,16 +106,48 @@ def test_path_executed_is_what_the_rules_say_together(
     assert (found.outcome, found.why) == (outcome, why)
 
 
-def test_the_metric_needs_compare_whatever_is_given(tmp_path: Path) -> None:
-    file = tmp_path / "bench.json"
-    file.write_text("{}")
-    for metric in (Metric(), Metric(file), Metric(file, file)):
+@pytest.mark.parametrize(
+    ("before", "after", "more", "outcome", "why"),
+    [
+        (700.0, 800.0, {}, HOLDS, ""),
+        (800.0, 700.0, {}, FAILED, "worse: "),
+        (700.0, 700.3, {}, FAILED, "the same within noise"),
+        (700.0, 900.0, {"max_concurrency": 64}, INCONCLUSIVE, "the two hold no benchmark result of one workload point"),
+        (700.0, 900.0, {"num_gpus": None}, INCONCLUSIVE, "while GPUs is not known"),
+        (700.0, 900.0, {"model_id": "another"}, INCONCLUSIVE, "not the same contract: model"),
+    ],
+)
+def test_the_metric_is_what_compare_says(
+    tmp_path: Path, before: float, after: float, more: dict[str, Any], outcome: RuleOutcome, why: str
+) -> None:
+    """Three runs of one point each, a thousandth apart."""
+    baseline, measured = (
+        run(tmp_path, name, [rate(value * f) | said for f in (0.999, 1.0, 1.001)]).paths[0]
+        for name, value, said in (("old", before, {}), ("new", after, more))
+    )
+    found = metric_leg(Metric(measured, baseline))
+    assert (found.outcome, why in found.why, bool(found.why)) == (outcome, True, outcome is not HOLDS), found.why
+    assert bool(found.next_move) is (outcome is not HOLDS)
+    assert found.basis == "compare"
+
+
+def test_one_run_each_without_their_requests_is_no_proof(tmp_path: Path) -> None:
+    baseline, measured = (run(tmp_path, n, [rate(v)]).paths[0] for n, v in (("old", 700.0), ("new", 900.0)))
+    found = metric_leg(Metric(measured, baseline))
+    assert (found.outcome, "no figure that is sure" in found.why) == (INCONCLUSIVE, True)
+    assert "--save-detailed" in found.next_move
+
+
+def test_a_metric_that_is_missing_is_inconclusive_and_one_that_cannot_be_read_is_not(tmp_path: Path) -> None:
+    file = run(tmp_path, "one", [rate(700.0)]).paths[0]
+    for metric in (Metric(), Metric(file)):
         found = metric_leg(metric)
-        assert (found.outcome, found.why) == (INCONCLUSIVE, NEEDS_COMPARE)
-        assert "needs compare" in found.why
-    assert "--metric-baseline FILE" in metric_leg(Metric(file)).next_move
+        assert (found.outcome, found.why) == (INCONCLUSIVE, "no two runs to compare")
+        assert "--metric-baseline FILE" in found.next_move
     with pytest.raises(UnreadableInput, match=r"gone\.json: cannot be read: No such file"):
         metric_leg(Metric(tmp_path / "gone.json"))
+    with pytest.raises(UnreadableInput, match=r"gone\.json"):
+        metric_leg(Metric(file, tmp_path / "gone.json"))
 
 
 # --- the command line --------------------------------------------------------------------------------------
@@ -149,19 +183,21 @@ def test_a_missing_leg_is_exit_4() -> None:
     }
 
 
-def test_two_legs_hold_and_the_third_needs_compare(tmp_path: Path) -> None:
-    """0.95 of 1,319 is +- 0.0118: in the healthy band from 0.94."""
-    metric = tmp_path / "bench.json"
-    metric.write_text("{}")
+def test_the_triple_passes_with_all_three_legs_and_fails_with_a_metric_that_is_worse(tmp_path: Path) -> None:
+    """0.95 of 1,319 is +- 0.0118: in the healthy band from 0.94. 700 to 800 tokens/s/GPU, and the other way round."""
+    old, new = (
+        run(tmp_path, n, [rate(v * f) for f in (0.999, 1.0, 1.001)]).paths[0]
+        for n, v in (("old", 700.0), ("new", 800.0))
+    )
     good = gsm8k(tmp_path / "eval.json", 0.95)
-    done = check(RULES, GRAPH, "--triple", "--eval", good, "--metric", metric, "--metric-baseline", metric)
-    assert done.returncode == 4
+    done = check(RULES, GRAPH, "--triple", "--eval", good, "--metric", new, "--metric-baseline", old)
+    assert done.returncode == 0, done.stdout
     lines = done.stdout.splitlines()
-    assert lines[-5].startswith("ok            leg output right | observed gsm8k 0.9500, n = 1,319 +- 0.0118")
-    assert lines[-4].startswith("ok            leg path executed | observed 6 of 6 rules hold")
-    assert lines[-3].startswith("inconclusive  leg end-to-end metric")
-    assert "needs compare" in lines[-3]
-    assert lines[-2].startswith("              -> ")
+    assert lines[-4].startswith("ok            leg output right | observed gsm8k 0.9500, n = 1,319 +- 0.0118")
+    assert lines[-3].startswith("ok            leg path executed | observed 6 of 6 rules hold")
+    assert lines[-2].startswith("ok            leg end-to-end metric | observed better: output per gpu at c128 x 1.143")
+    done = check(RULES, GRAPH, "--triple", "--eval", good, "--metric", old, "--metric-baseline", new, "--json")
+    assert (done.returncode, legs(done)["leg end-to-end metric"]) == (1, "failed")
 
 
 def test_an_output_that_is_wrong_is_exit_1_though_every_rule_holds(tmp_path: Path) -> None:
