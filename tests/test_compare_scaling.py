@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 from compare_kit import plain, rates, tpots
+from m3_setups import GATED, setup
 
 from m3probe.analyzers._compare.gate import WorkloadGate
+from m3probe.analyzers._compare.known_gates import workload_gates
 from m3probe.analyzers._compare.metrics import metrics
 from m3probe.analyzers._compare.share import Reading, rate_gain, share_interval, share_of_times
 from m3probe.model.bench import Latency
@@ -212,6 +214,13 @@ def test_a_gate_for_long_prompts_says_nothing_of_short_ones() -> None:
     assert metrics(sweep({4: 1.0, 64: 2.0}, **short), sweep({4: 2.0, 64: 4.0}, **short), gates=[GATE]).crossings == ()  # type: ignore[arg-type]
     unknown = metrics(sweep({4: 1.0, 64: 2.0}), sweep({4: 2.0, 64: 4.0}), gates=[GATE])  # type: ignore[arg-type]
     assert unknown.crossings == ()
+
+
+def test_the_published_gate_of_sparse_attention_goes_with_a_setup_that_asks_for_it() -> None:
+    plain_, asks = setup("0.33.0"), setup("0.33.0", env=GATED)
+    (gate,) = workload_gates(plain_, asks)
+    assert (gate.concurrency, gate.least_isl) == (64, 8192)
+    assert workload_gates(asks, asks) == workload_gates(plain_, plain_) == workload_gates(None, asks) == ()
 
 
 def test_a_law_is_told_with_what_would_decide_it() -> None:
