@@ -1,69 +1,83 @@
-"""Runs for comparisons, written by hand: a benchmark's result and a server's command each."""
+"""Runs, sweeps and traces for the comparison's tests, in a few lines each."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from m3probe.comparing import AskedRun, compare
-from m3probe.model.compare_report import CompareReport, Credit, Pair, Topic
-from m3probe.recipe.asking import Server
-from m3probe.workload import Workload
+import numpy as np
+from bench_kit import run
+from builders import kernel, launch, op, recording
 
-MXFP4 = "amd/MiniMax-M3-MXFP4"
-VLLM = "0.32.0"
+from m3probe.model.bench import BenchRequests, BenchRun, Latency
+from m3probe.model.compare_bench import BenchComparison, MetricPair
+from m3probe.model.recording import Recording
+
+SECOND = 1_000_000_000
 
 
-def bench(**more: Any) -> dict[str, Any]:
-    """A result of vLLM's benchmark client: 8k1k at 128 in flight on four GPUs, 640 requests of 7,354 + 917 tokens."""
-    known: dict[str, Any] = {
-        "date": "20261120-101500", "endpoint_type": "vllm", "backend": "vllm", "model_id": MXFP4, "num_prompts": 640,
-        "request_rate": "inf", "max_concurrency": 128, "completed": 640, "failed": 0, "num_gpus": 4,
-        "total_input_tokens": 640 * 7354, "total_output_tokens": 640 * 917,
+def plain(**more: Any) -> BenchRun:
+    """A run that says nothing but what it is given: no latencies, so that Little's law has nothing to hold against it."""
+    bare: dict[str, Any] = {
+        "latencies": {}, "output_throughput": None, "total_token_throughput": None, "request_throughput": None,
+        "mean_output_tokens": None, "mean_input_tokens": None,
     }  # fmt: skip
-    return known | more
+    kept = more.get("requests")
+    return run(**bare | ({} if kept is None else {"completed": len(kept)}) | more)
 
 
-def rate(per_gpu: float, *, gpus: int = 4, **more: Any) -> dict[str, Any]:
-    """A result with so many output tokens a second and GPU: the duration is what 640 x 917 tokens take at that rate."""
-    output = per_gpu * gpus
-    return bench(num_gpus=gpus, output_throughput=output, duration=640 * 917 / output, **more)
+def rates(*values: float, **more: Any) -> list[BenchRun]:
+    """Repeats that differ in output tokens a second."""
+    return [plain(output_throughput=value, duration_s=10.0 + i, **more) for i, value in enumerate(values)]
 
 
-def serve(words: str = "", env: str = "", *, tp: int = 4, model: str = MXFP4) -> str:
-    """A script that starts a server."""
-    said = f"export {env}\n" if env else ""
-    return f"#!/bin/bash\n{said}vllm serve {model} --tensor-parallel-size {tp} --kv-cache-dtype fp8 --block-size 128 {words}\n"
+def tpots(by_concurrency: dict[int, float], **more: Any) -> list[BenchRun]:
+    """A sweep of mean TPOT in ms."""
+    return [
+        plain(max_concurrency=at, latencies={"tpot": Latency(mean_ms=ms)}, **more) for at, ms in by_concurrency.items()
+    ]
 
 
-def run(
-    tmp_path: Path, name: str, results: Sequence[dict[str, Any]] = (), script: str | None = None, *, vllm: str = VLLM
-) -> AskedRun:
-    """One run: its results in one file, its server's script as the recipe."""
-    folder = tmp_path / name
-    folder.mkdir()
-    file = folder / "bench.json"
-    file.write_text("\n".join(json.dumps(one) for one in results))
-    if script is None:
-        return AskedRun((file,), name)
-    command = folder / "serve.sh"
-    command.write_text(script)
-    return AskedRun((file,), name, Workload(server=Server(file=command, vllm=vllm, gpu="mi355x")))
+def latencies(**means: float) -> dict[str, Latency]:
+    return {name: Latency(mean_ms=ms) for name, ms in means.items()}
 
 
-def two(before: AskedRun, after: AskedRun, *require: str) -> tuple[CompareReport, Pair]:
-    """The report, and its one pair."""
-    report = compare((before, after), require)
-    return report, report.pairs[0]
+def requests(
+    ttft_ms: Sequence[float], *, every_s: float | None = None, e2e_ms: Sequence[float] | None = None, tokens: Any = 10
+) -> BenchRequests:
+    """Requests of 100 prompt tokens, sent one each ``every_s``; without it nobody kept when."""
+    size = len(ttft_ms)
+    start = None if every_s is None else np.arange(size) * int(every_s * SECOND)
+    e2e = None if e2e_ms is None else np.array(e2e_ms) * 1_000_000
+    return BenchRequests(
+        success=np.ones(size, dtype=bool),
+        start_ns=start,
+        ttft_ns=(np.array(ttft_ms) * 1_000_000).astype(np.int64),
+        e2e_ns=None if e2e is None else e2e.astype(np.int64),
+        input_tokens=np.full(size, 100),
+        output_tokens=np.broadcast_to(np.array(tokens), size).copy(),
+    )
 
 
-def topic(pair: Pair, name: str) -> Topic:
-    return next(t for t in pair.contract.topics if t.topic == name)
+def pair(found: BenchComparison, metric: str, of: str = "", concurrency: int | None = None) -> MetricPair:
+    """The one pair of this metric (at this concurrency)."""
+    (one,) = [p for p in found.pairs if (p.metric, p.of) == (metric, of) and concurrency in (None, p.point.concurrency)]
+    return one
 
 
-def credit(pair: Pair, verdict: str) -> Credit:
-    """The one credit of a verdict."""
-    (found,) = (c for c in pair.credits if c.verdict == verdict)
-    return found
+CIJK = "Cijk_A_MT32x16x64_SK0_WG64_4_1"
+
+
+def gemm_trace(tmp_path: Path, times_us: dict[int, Sequence[float]], N: int = 2560, K: int = 6144) -> Recording:
+    """A mm of M rows for each time: operator, launch, kernel."""
+    events: list[dict[str, Any]] = []
+    for number, (M, us) in enumerate((M, us) for M, several in times_us.items() for us in several):
+        at = 10_000.0 * (number + 1)
+        events += [
+            op(at, 20.0, "aten::mm", [[M, K], [K, N]], ["c10::BFloat16", "c10::BFloat16"]),
+            launch(at + 1, number + 1),
+            kernel(at + 30, us, number + 1, CIJK),
+        ]
+    tmp_path.mkdir(exist_ok=True)
+    return recording(tmp_path, events)

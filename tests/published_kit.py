@@ -12,7 +12,7 @@ from typing import Any
 
 from m3probe.analyzers._compare.metrics import metrics
 from m3probe.model.bench import BenchRun
-from m3probe.model.compare_bench import BenchComparison, MetricPair
+from m3probe.model.compare_bench import BenchComparison
 from m3probe.sources import open_recording
 
 CSV = Path(__file__).parent / "data" / "published.csv"
@@ -121,8 +121,3 @@ def compared(tmp_path: Path, *ids: str, **more: Any) -> BenchComparison:
             by_conc.setdefault(row(id_).conc, []).append((row(id_), getattr(row(id_), text)))
         sides.append(runs(tmp_path / f"{side}.json", *(result(own, side) for own in by_conc.values())))
     return metrics(*sides, **more)
-
-
-def pair(found: BenchComparison, metric: str, of: str = "", concurrency: int | None = None) -> MetricPair:
-    (one,) = [p for p in found.pairs if (p.metric, p.of) == (metric, of) and concurrency in (None, p.point.concurrency)]
-    return one

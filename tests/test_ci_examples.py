@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
+from runs_kit import rate
 from tree import ROOT
 
 pytest_plugins = ["pytester"]
@@ -121,15 +123,16 @@ def test_the_shell_script_records_again_only_where_evidence_is_missing(
     assert ("recording again" in done.stdout) is (sample == BLIND)
 
 
-def test_the_triple_of_the_page_ends_with_4_while_nothing_compares(checkout: Path) -> None:
+def test_the_triple_of_the_page_holds_with_a_better_metric_and_fails_with_a_worse_one(checkout: Path) -> None:
     (line,) = [block for block in blocks("ci.md", "bash") if "--triple" in block]
     bash("./ci/record-trace.sh traces/", checkout, GRAPH)
     (checkout / "results.json").write_text('{"accuracy": 0.95, "num_questions": 1319}')
-    for name in ("bench.json", "main.json"):
-        (checkout / name).write_text("{}")
-    done = bash(line, checkout, GRAPH)
-    assert done.returncode == 4, done.stderr
-    assert "needs compare" in done.stdout
+    for names, status in ((("main.json", "bench.json"), 0), (("bench.json", "main.json"), 1)):
+        for name, per_gpu in zip(names, (700.0, 800.0), strict=True):
+            made = [rate(per_gpu * f) for f in (0.999, 1.0, 1.001)]
+            (checkout / name).write_text("\n".join(json.dumps(one) for one in made))
+        done = bash(line, checkout, GRAPH)
+        assert done.returncode == status, done.stdout + done.stderr
 
 
 def test_the_tests_of_the_pytest_page_pass_on_the_sample(checkout: Path, pytester: pytest.Pytester) -> None:

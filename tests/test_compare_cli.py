@@ -14,7 +14,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from compare_kit import rate, run, serve
+from runs_kit import rate, run, serve
 from tree import ROOT
 
 from m3probe.comparing import AskedRun, compare

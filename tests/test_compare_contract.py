@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from builders import kernel, launch, step, write_trace
-from compare_kit import bench, rate, run, serve, topic, two
+from runs_kit import bench, rate, run, serve, topic, two
 from steps import ATTEND, GEMM
 
 from m3probe.analyzers._compare import facts as of

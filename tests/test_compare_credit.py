@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from builders import kernel, launch, step, write_trace
-from compare_kit import VLLM, credit, rate, run, serve, two
+from runs_kit import VLLM, credit, rate, run, serve, two
 from steps import ATTEND, GEMM
 from tree import ROOT
 

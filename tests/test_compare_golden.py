@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from compare_kit import bench, credit, rate, run, serve, topic, two
+from runs_kit import bench, credit, rate, run, serve, topic, two
 from tree import shared_or_skip
 
 from m3probe.comparing import AskedRun, compare

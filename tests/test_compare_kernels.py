@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from builders import kernel, launch, op, step, write_trace
-from compare_kit import two
+from runs_kit import two
 from steps import ATTEND, EXPERTS, GEMM, SWIGLU
 
 from m3probe.comparing import AskedRun

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compare_kit import rate, run
+from runs_kit import rate, run
 from tree import ROOT
 
 from m3probe.errors import UnreadableInput

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from published_kit import BENCH, Published, compared, pair, row, rows, runs
+from compare_kit import pair
+from published_kit import BENCH, Published, compared, row, rows, runs
 
 from m3probe.analyzers._compare.metrics import metrics
 from m3probe.analyzers._compare.share import rate_gain, share_interval

@@ -51,7 +51,13 @@ def _rows(group: StepGroup) -> str:
     if group.rows is None:
         return "unknown rows"
     least = group.rows // 2 + 1
-    return "1 row" if group.rows == 1 else f"{group.rows:,} rows" if least == group.rows else f"{least:,} to {group.rows:,} rows"
+    return (
+        "1 row"
+        if group.rows == 1
+        else f"{group.rows:,} rows"
+        if least == group.rows
+        else f"{least:,} to {group.rows:,} rows"
+    )
 
 
 def _change(a: StepGroup, b: StepGroup) -> PhaseChange:

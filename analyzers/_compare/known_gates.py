@@ -1,16 +1,18 @@
-"""Gates that vLLM itself has for an operation, as far as the setup tells them: where they switch, in rows."""
+"""Gates as far as a setup tells them: those that vLLM has for an operation, in rows, and one that deployments have."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from m3probe.analyzers._compare.curves import OpKey
-from m3probe.analyzers._compare.gate import ABOVE, BELOW, Gate
+from m3probe.analyzers._compare.gate import ABOVE, BELOW, Gate, WorkloadGate
 from m3probe.fastpaths._quick_reduce import codec, least
+from m3probe.fastpaths._sparse_pa import SPARSE_PA_FROM
+from m3probe.fastpaths._sparse_pa import asked as asks_sparse_pa
 from m3probe.fastpaths._tp_group import row_bytes
 from m3probe.model.compare_bench import Crossover
 from m3probe.model.tiles import HOLDS_FOR_VLLM, native_refusal, select_tile
-from m3probe.schema.setup import Setup
+from m3probe.schema.setup import Held, Setup
 from m3probe.schema.verdicts import Family
 
 
@@ -19,6 +21,14 @@ def switches(key: OpKey, setup: Setup | None) -> Iterator[Gate]:
     if setup is not None:
         yield from _router(key, setup)
         yield from _quick_reduce(key, setup)
+
+
+def workload_gates(a: Setup | None, b: Setup | None) -> tuple[WorkloadGate, ...]:
+    """Where deployments turn on what B asks for and A does not; () where either is not known."""
+    if a is None or b is None or asks_sparse_pa(b).state is not Held.YES or asks_sparse_pa(a).state is not Held.NO:
+        return ()
+    tokens, requests = SPARSE_PA_FROM
+    return (WorkloadGate("of AITER's sparse attention in InferenceX 2187", requests, tokens),)
 
 
 def _router(key: OpKey, setup: Setup) -> Iterator[Gate]:

@@ -27,6 +27,8 @@ from m3probe.fastpaths._state import in_force
 from m3probe.schema.paths import Asked, Need, When
 from m3probe.schema.setup import Held, Met, Point, Setup, met
 
+SPARSE_PA_FROM = (8192, 64)
+"""Prompt tokens and requests from which it was faster: InferenceX PR 2187 gates it there."""
 HEAD_DIM = 128
 
 
