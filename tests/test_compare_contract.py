@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ from steps import ATTEND, GEMM
 
 from m3probe.analyzers._compare import facts as of
 from m3probe.analyzers._compare.contract import comparable, contract, missing_core
+from m3probe.analyzers._compare.hosts import host_changes, host_steps
 from m3probe.analyzers._compare.moved import level
 from m3probe.comparing import AskedRun, compare
 from m3probe.errors import UsageError
-from m3probe.model.compare_report import Contract
+from m3probe.model.compare_report import Contract, HostChange
 from m3probe.model.compare_run import RunKept
+from m3probe.model.live_report import StepTimeRow
 from m3probe.present.compare_text import compare_text
 from m3probe.recipe.differs import changes
 from m3probe.schema.setup import Build, Setup
@@ -131,7 +134,12 @@ def names(before: Setup, after: Setup) -> list[tuple[str, str, str]]:
 
 
 def test_settings_of_one_side_alone_are_changes_both_ways() -> None:
-    plain, set_ = setup(), setup({"--max-num-seqs": 64}, {"VLLM_ROCM_USE_AITER": "1", "HOME": "/x", "M3PROBE_X": "1"})
+    plain, set_ = (
+        setup(),
+        setup(
+            {"--max-num-seqs": 64}, {"VLLM_ROCM_USE_AITER": "1", "HOME": "/x", "M3PROBE_X": "1", "VLLM_DIST_IDENT": "7"}
+        ),
+    )
     assert names(plain, set_) == [("--max-num-seqs", "not set", "64"), ("VLLM_ROCM_USE_AITER", "not set", "1")]
     assert names(set_, plain) == [("--max-num-seqs", "64", "not set"), ("VLLM_ROCM_USE_AITER", "1", "not set")]
     assert names(set_, set_) == []
@@ -162,6 +170,37 @@ def test_consequences_name_their_cause() -> None:
     # alone it is a change of its own
     alone = {c.flag: c.follows for c in changes(setup(env=codec), setup(env=codec | {"VLLM_ROCM_QUICK_REDUCE_CAST_BF16_TO_FP16": "1"}))}  # fmt: skip
     assert alone == {"VLLM_ROCM_QUICK_REDUCE_CAST_BF16_TO_FP16": ""}
+
+
+# --- a worker's clock --------------------------------------------------------------------------------------
+
+
+def timed(mode: str, steps: float, rows: float, parts: tuple[float | None, ...], phase: str = "decode") -> StepTimeRow:
+    prepare, launch_, wait, idle = parts
+    return StepTimeRow(phase, mode, steps, rows, rows, 1.0, prepare, launch_, wait, 1.0, idle)
+
+
+def hosts(before: list[StepTimeRow], after: list[StepTimeRow]) -> tuple[HostChange, ...]:
+    return host_changes(*(replace(kept(WHOLE), hosts=host_steps(rows)) for rows in (before, after)))
+
+
+def test_parts_of_a_workers_step_are_weighted_by_steps_and_add_up() -> None:
+    """Eager 100 + 600 + 100 + 200; then 3 of 4 steps in graphs of 100 + 100 + 100 + 100 and one eager."""
+    eager = (100.0, 600.0, 100.0, 200.0)
+    (found,) = hosts([timed("NONE", 4, 8, eager)], [timed("FULL", 3, 8, (100.0,) * 4), timed("NONE", 1, 8, eager)])
+    assert (found.modes_before, found.modes_after) == (("NONE",), ("FULL", "NONE"))
+    assert (found.before_ns, found.after_ns, found.ratio) == (1000, 550, 0.55)
+    assert {p.name: p.delta_ns for p in found.parts} == {"prepare": 0, "launch": -375, "wait": 0, "idle": -75}
+    assert [p.share for p in found.parts] == [0, pytest.approx(375 / 450), 0, pytest.approx(75 / 450)]
+
+
+def test_other_rows_or_a_part_that_no_hook_took_give_no_ratio() -> None:
+    whole = timed("FULL", 3, 8, (100.0,) * 4)
+    (rows,) = hosts([whole], [timed("FULL", 3, 9, (100.0,) * 4)])  # 11 % of 9
+    assert (rows.after_ns, rows.ratio) == (400, None)
+    (part,) = hosts([whole], [timed("FULL", 3, 8, (100.0, None, 100.0, 100.0))])
+    assert (part.after_ns, part.ratio, part.parts[1].after_ns) == (None, None, None)
+    assert hosts([whole], [timed("FULL", 3, 8, (100.0,) * 4, "prefill")]) == ()
 
 
 # --- runs that were read -----------------------------------------------------------------------------------

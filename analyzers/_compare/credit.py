@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from m3probe.analyzers._compare import facts as of
-from m3probe.analyzers._compare.contract import DENSITY, HARDWARE, differing
+from m3probe.analyzers._compare.contract import DENSITY, HARDWARE, differing, missing_core
 from m3probe.analyzers._compare.effects import Effect, moved_phases
 from m3probe.model.compare_report import BETTER, DIFFERS, NO_CHANGE, Contract, Credit, PhaseChange, Setting
 from m3probe.model.compare_run import RunKept
@@ -53,7 +53,7 @@ def _credits(
     other = [topic for topic in differing(contract) if topic in _OTHER_WORK]
     if contract.kind in (DENSITY, HARDWARE) or other:
         topics = other or list(differing(contract))
-        by = ", ".join(setting.name for setting in changed(contract) or ())
+        by = _few([setting.name for setting in changed(contract) or ()])
         text = f"no path and no flag is credited: {', '.join(topics)} changed{f' (settings that differ: {by})' if by else ''}"
         text += ", so that the runs did not do the same work on the same machine"
         yield Credit("", REFUSED, tuple(topics), text, "Two runs that differ in one setting alone")
@@ -79,16 +79,15 @@ def _credit(
         return Credit(phase, UNPROVEN, (*started, *stopped), said, GIVE_RECIPES)
     names = tuple(setting.name for setting in made)
     if len(names) > 1:
-        said = (
-            f"{gain}; {len(names)} things changed at once ({', '.join(names)}), so that it goes to all of them together"
-        )
+        said = f"{gain}; {len(names)} things changed at once ({_few(names)}), so that it goes to all of them together"
         return Credit(phase, BUNDLE, names, f"{said}{'; ' + ran if ran else ''}", "Change one of them at a time")
     if not names:
         said = f"{gain}; no setting that is known differs{'; ' + ran if ran else ''}"
         return Credit(phase, UNPROVEN, (*started, *stopped), said, "Repeat both runs: without a cause it may be noise")
     if (started or stopped) and not effect.bare:
-        why = _explains(changes)
+        why, lacks = _explains(changes), missing_core(contract)
         said = f"{gain}; {ran}, and {names[0]} alone changed{'; ' + why if why else ''}"
+        said += f" (that {' and '.join(lacks)} were alike is not known)" if lacks else ""
         return Credit(phase, CREDITED, (*(started or stopped), names[0]), said)
     return _on_paper(a, b, phase, gain, names[0])
 
@@ -122,6 +121,15 @@ def _ran_words(started: Sequence[str], stopped: Sequence[str]) -> str:
     parts = [f"{', '.join(started)} ran after and not before"] if started else []
     parts += [f"{', '.join(stopped)} ran before and not after"] if stopped else []
     return "; ".join(parts)
+
+
+def _few(names: Sequence[str]) -> str:
+    """The first few of what may be a whole environment; all of them are among the settings."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more}"
+
+
+NAMED = 6
 
 
 def _explains(changes: Sequence[PhaseChange]) -> str:

@@ -11,6 +11,7 @@ from m3probe.analyzers._view import View, in_phases
 from m3probe.fastpaths._m3 import as_object, flag
 from m3probe.fastpaths.index_reuse import KEYS, computing_layers, frequency
 from m3probe.model.bench import BenchRun
+from m3probe.model.compare_run import HostSteps
 from m3probe.model.recording import Recording
 from m3probe.schema.setup import Setup
 from m3probe.schema.verdicts import Phase
@@ -22,22 +23,26 @@ TOPICS = (
     MODEL, WEIGHTS, BUILD, HARDWARE, GPUS, TOPOLOGY, WORKLOAD, CONCURRENCY, WORK, ACCEPTANCE, PREFIX,
 )  # fmt: skip
 CONFIGURATION, CLIENT, RECORDED = "configuration", "benchmark", "recording"
-INPUT, OUTPUT, HELD, DECODING = (
-    "input tokens",
-    "output tokens",
-    "tokens held by a decoding request",
-    "decoding requests",
-)
+INPUT, OUTPUT, HELD = "input tokens", "output tokens", "tokens held by a decoding request"
+DECODING, COUNTED = "decoding requests", "mean decoding requests"
 LENGTH, RATE = "acceptance length", "hit rate"
-TOLERANCE: Mapping[str, float] = {INPUT: 0.10, OUTPUT: 0.10, HELD: 0.10, DECODING: 0.10, LENGTH: 0.03, RATE: 0.02}
+TOLERANCE: Mapping[str, float] = {
+    INPUT: 0.10,
+    OUTPUT: 0.10,
+    HELD: 0.10,
+    DECODING: 0.10,
+    COUNTED: 0.10,
+    LENGTH: 0.03,
+    RATE: 0.02,
+}
 """Figures, and the share by which they may differ: random datasets draw lengths anew (docs/compare.md)."""
 ASSUMED_GPU = "give --gpu"
 
 
-def facts(rec: Recording, view: View) -> dict[str, dict[str, str]]:
+def facts(rec: Recording, view: View, hosts: Sequence[HostSteps]) -> dict[str, dict[str, str]]:
     """Every topic with what is known of it."""
     found: dict[str, dict[str, str]] = {topic: {} for topic in TOPICS}
-    for part in (_configured(rec), _client(rec.meta.bench), _recorded(rec, view)):
+    for part in (_configured(rec), _client(rec.meta.bench), _recorded(rec, view, hosts)):
         for (topic, source), value in part.items():
             if value:
                 found[topic][source] = value
@@ -115,11 +120,12 @@ def _places(run: BenchRun) -> int:
     return run.max_concurrency or 0
 
 
-def _recorded(rec: Recording, view: View) -> Facts:
+def _recorded(rec: Recording, view: View, hosts: Sequence[HostSteps]) -> Facts:
     meta, steps = rec.meta, rec.steps
     decode = np.flatnonzero(in_phases(rec, Phase.DECODE) & view.proven)
     asked, held = steps["requests"][decode], steps["gen_seq_len_sum"][decode]
     known = (asked > 0) & (held > 0)
+    counted = next((f"{h.requests:.1f}" for h in hosts if h.phase == Phase.DECODE), "")  # every step, not a window's
     devices = [d.name or f"{d.units} units, {d.memory_bytes / 2**30:.0f} GiB" for d in meta.devices]
     worlds = [str(f.world_size) for f in rec.files if f.role == "rank" and f.world_size]
     return {
@@ -127,7 +133,8 @@ def _recorded(rec: Recording, view: View) -> Facts:
         (HARDWARE, RECORDED): _all(devices),
         (GPUS, RECORDED): _all(worlds),
         (WORKLOAD, HELD): f"{held[known].sum() / asked[known].sum():.0f}" if known.any() else "",
-        (CONCURRENCY, DECODING): f"{np.median(asked[asked > 0]):g}" if (asked > 0).any() else "",
+        (CONCURRENCY, COUNTED): counted,
+        (CONCURRENCY, DECODING): f"{np.median(asked[asked > 0]):g}" if (asked > 0).any() and not counted else "",
     }
 
 

@@ -9,6 +9,7 @@ from m3probe.analyzers._compare.contract import comparable, contract, missing_co
 from m3probe.analyzers._compare.credit import put_down
 from m3probe.analyzers._compare.effects import OF_PHASE, Effect, effects
 from m3probe.analyzers._compare.evals import evaluation
+from m3probe.analyzers._compare.hosts import host_changes
 from m3probe.analyzers._compare.kernels import mix, phase_changes
 from m3probe.analyzers._compare.metrics import metrics
 from m3probe.analyzers._compare.moved import moved
@@ -60,6 +61,7 @@ def pair(a: RunKept, b: RunKept, settings: Sequence[Setting] | None, crossing: C
         metrics=measured,
         mix=mix(a, b),
         phases=phases,
+        hosts=host_changes(a, b),
         shapes=shape_changes(a, b),
         paths=path_changes(a, b),
         credits=put_down(a, b, found, told, phases),

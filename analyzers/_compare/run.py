@@ -8,10 +8,12 @@ import numpy as np
 
 from m3probe.analyzers._compare.facts import facts
 from m3probe.analyzers._compare.groups import shape_costs, shapes_by_kernel, step_groups, steps_by_phase
+from m3probe.analyzers._compare.hosts import host_steps
 from m3probe.analyzers._compare.moved import bottleneck
 from m3probe.analyzers._gemm import gemms
 from m3probe.analyzers._view import view
 from m3probe.model.compare_run import PathSeen, RunKept
+from m3probe.model.live_report import LiveSection
 from m3probe.model.path_report import PathCell, PathRow, PathsSection
 from m3probe.model.recipe_report import PathLine
 from m3probe.model.recording import Recording
@@ -36,6 +38,8 @@ def kept(name: str, inputs: Sequence[str], rec: Recording, report: Report, paper
     seen = view(rec, answer)
     costs = shape_costs(seen, gemms(rec, seen.ex)) if len(seen.ex) else ()
     groups = tuple(step_groups(seen, shapes_by_kernel(costs))) if len(seen.ex) else ()
+    live = answer.section(LiveSection)
+    hosts = host_steps(live.step_times) if live else ()
     trust, paths = answer.section(TrustSection), answer.section(PathsSection)
     return RunKept(
         name=name,
@@ -44,7 +48,7 @@ def kept(name: str, inputs: Sequence[str], rec: Recording, report: Report, paper
         notes=tuple(note.text for note in report.notes),
         trust=trust.trust if trust else None,
         ranks=tuple(f.claim for f in answer.findings if f.id.startswith("trust.ranks.")),
-        facts=facts(rec, seen),
+        facts=facts(rec, seen, hosts),
         setup=meta.setup,
         stated=meta.recipe.source if meta.recipe else "",
         warnings=meta.recipe.warnings if meta.recipe else (),
@@ -56,6 +60,7 @@ def kept(name: str, inputs: Sequence[str], rec: Recording, report: Report, paper
         bottleneck=bottleneck(answer),
         bench=meta.bench,
         gates=meta.gates,
+        hosts=hosts,
         failed=tuple(f.question for f in answer.findings if f.id == f"{f.question}.failed"),
     )
 

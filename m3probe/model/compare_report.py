@@ -82,7 +82,7 @@ class Part:
     """A part of a step's time in both runs, per step.
 
     Args:
-        what: ``family``, ``kernel``, ``idle``, ``copies`` or ``overlap``.
+        what: ``family``, ``kernel``, ``idle``, ``copies``, ``overlap``, or ``host``: a part of a worker's step.
         match: kernels: ``same`` name, ``variant`` (same function, other template or tile), ``replaced`` (same shape, or
             all that is left of one family), ``only before``, ``only after``.
         delta_ns: after - before, per step; None without times.
@@ -133,6 +133,28 @@ class PhaseChange:
     parts: tuple[Part, ...]
     families: tuple[Part, ...]
     kernels: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HostChange:
+    """Steps of one phase of two live recordings, by the clock of a worker; means without a known noise.
+
+    Args:
+        ratio: of the whole step; None where mean rows differ by more than 10 %, or a part is not known of both.
+        parts: ``prepare``, ``launch``, ``wait``, ``idle``.
+    """
+
+    phase: str
+    modes_before: tuple[str, ...]
+    modes_after: tuple[str, ...]
+    steps_before: float
+    steps_after: float
+    rows_before: float
+    rows_after: float
+    before_ns: float | None
+    after_ns: float | None
+    ratio: float | None
+    parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +235,7 @@ class Pair:
     metrics: BenchComparison | None
     mix: tuple[str, ...]
     phases: tuple[PhaseChange, ...]
+    hosts: tuple[HostChange, ...]
     shapes: tuple[ShapeChange, ...]
     paths: tuple[PathChange, ...]
     credits: tuple[Credit, ...]

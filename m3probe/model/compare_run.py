@@ -71,6 +71,24 @@ class StepGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class HostSteps:
+    """Steps of one phase as hooks inside the server timed them, of one rank: means over graph modes.
+
+    Args:
+        modes: graph modes that the steps ran in.
+        parts: ``prepare``, ``launch``, ``wait``, ``idle`` -> mean ns; together what a worker spends from one step to the
+            next. A part that no hook took is not in it.
+    """
+
+    phase: str
+    modes: tuple[str, ...]
+    steps: float
+    rows: float
+    requests: float
+    parts: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class ShapeCost:
     """GEMM calls of one local shape in one phase; ``time_ns`` None where a call has none."""
 
@@ -128,7 +146,7 @@ class RunKept:
         stated: where ``setup`` is from.
         warnings: settings of it that do not do what they say.
         paper: how far each path gets on paper at this run's concurrency.
-        timed: phases of which step times are known.
+        hosts: step times of a live recording, as its hooks took them.
         failed: analyzers that failed.
     """
 
@@ -150,6 +168,7 @@ class RunKept:
     bottleneck: Bottleneck | None
     bench: tuple[BenchRun, ...]
     gates: GateFacts = field(default_factory=GateFacts)
+    hosts: tuple[HostSteps, ...] = ()
     failed: tuple[str, ...] = ()
 
     def ran(self, path: str, phase: str) -> bool | None:

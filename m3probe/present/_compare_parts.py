@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from m3probe.model.compare_report import BETTER, WORSE, Part, PathChange, PhaseChange, ShapeChange
+from m3probe.model.compare_report import BETTER, WORSE, HostChange, Part, PathChange, PhaseChange, ShapeChange
 from m3probe.present._numbers import UNKNOWN, fixed, ms, percent, us
 from m3probe.present._page import Page
 from m3probe.present._table import Cell, Column, number, table
@@ -75,6 +75,27 @@ def _row(part: Part) -> tuple[Cell, ...]:
     times = (us(part.before_ns), us(part.after_ns), us(part.delta_ns), percent(part.share))
     counts = (fixed(part.count_before, 1), fixed(part.count_after, 1))
     return (name, family, _MATCH.get(part.match, ""), *times, *(("" if c == UNKNOWN else c) for c in counts))
+
+
+def host_block(page: Page, rows: Sequence[HostChange]) -> None:
+    """Step times by a worker's clock, as hooks in both servers took them."""
+    if not rows:
+        return
+    page.blank()
+    page.say(("Steps by a worker's clock", "bold"), ("  means over all recorded steps, without a known noise", "dim"))
+    columns = (
+        Column("phase"), Column("graphs", drop=2), number("rows", drop=1), number("ms a step"), number("ratio"),
+        *(number(part, drop=3) for part in ("prepare", "launch", "wait", "idle")),
+    )  # fmt: skip
+    table(page, columns, [_host(row, after=after) for row in rows for after in (False, True)])
+
+
+def _host(row: HostChange, *, after: bool) -> tuple[Cell, ...]:
+    modes, rows = (row.modes_after, row.rows_after) if after else (row.modes_before, row.rows_before)
+    parts = [ms(part.after_ns if after else part.before_ns) for part in row.parts]
+    whole = ms(row.after_ns if after else row.before_ns)
+    ratio = fixed(row.ratio, 3) if after else ""
+    return ("" if after else row.phase, " ".join(modes), fixed(rows, 1), whole, ratio, *parts)
 
 
 def short(name: str) -> str:

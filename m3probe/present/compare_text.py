@@ -16,7 +16,7 @@ from m3probe.model.compare_report import (
     TrailRow,
 )
 from m3probe.present._compare_bench import bench_block, crossing_block
-from m3probe.present._compare_parts import path_block, phase_block, shape_block
+from m3probe.present._compare_parts import host_block, path_block, phase_block, shape_block
 from m3probe.present._numbers import UNKNOWN, fixed
 from m3probe.present._page import Page
 from m3probe.present._table import Column, number, table
@@ -80,6 +80,7 @@ def _pair(page: Page, pair: Pair, *, explain: bool) -> None:
         page.say((text, "dim"), indent=2, hang=2)
     for change in pair.phases:
         phase_block(page, change, explain=explain)
+    host_block(page, pair.hosts)
     shape_block(page, pair.shapes, explain=explain)
     path_block(page, pair.paths)
     if pair.crossing is not None:

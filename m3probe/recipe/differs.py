@@ -15,6 +15,7 @@ from m3probe.fastpaths._m3 import as_object
 from m3probe.fastpaths._tp_group import model_dtype
 from m3probe.model.recipe_report import Difference
 from m3probe.recipe.resolved_flags import word
+from m3probe.schema.env_names import PER_PROCESS
 from m3probe.schema.secrets import TOLD
 from m3probe.schema.setup import Setup
 
@@ -114,7 +115,8 @@ def _by_flag(setup: Setup) -> dict[str, Any]:
 def _changed_env(before: Setup, after: Setup) -> Iterator[Change]:
     for name in sorted({*before.env, *after.env}):
         mine, theirs = (setup.env.get(name) for setup in (before, after))
-        if mine != theirs and name.startswith(TOLD) and not name.startswith(PROBE):
+        steers = name.startswith(TOLD) and not name.startswith(PROBE) and name not in PER_PROCESS
+        if mine != theirs and steers:
             yield Change(name, *(NOT_SET if value is None else _shown(value) for value in (mine, theirs)))
 
 
