@@ -7,7 +7,7 @@ from statistics import mean, stdev
 
 import pytest
 from bench_kit import run
-from compare_kit import latencies, pair, plain, rates, requests
+from sweep_kit import latencies, pair, plain, rates, requests
 
 from m3probe.analyzers._compare.evals import GSM8K, eval_band, evaluation, share_error
 from m3probe.analyzers._compare.metrics import metrics

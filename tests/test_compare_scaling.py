@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from compare_kit import plain, rates, tpots
 from m3_setups import GATED, setup
+from sweep_kit import plain, rates, tpots
 
 from m3probe.analyzers._compare.gate import WorkloadGate
 from m3probe.analyzers._compare.known_gates import workload_gates
