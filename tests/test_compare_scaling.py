@@ -10,7 +10,7 @@ from m3probe.analyzers._compare.gate import WorkloadGate
 from m3probe.analyzers._compare.known_gates import workload_gates
 from m3probe.analyzers._compare.metrics import metrics
 from m3probe.analyzers._compare.share import Reading, rate_gain, share_interval, share_of_times
-from m3probe.model.bench import Latency
+from m3probe.model.bench import BenchRun, Latency
 from m3probe.model.compare_bench import Law, Scaling
 from m3probe.present._compare_bench import bench_block
 from m3probe.present._page import Page
@@ -72,6 +72,21 @@ def test_a_loss_has_a_law_too() -> None:
     assert found is not None
     assert found.law is Law.AMORTISATION
     assert "costs 4.00 / 4.00 / 4.00 ms" in found.claim
+
+
+def test_savings_within_the_noise_have_no_law() -> None:
+    def twice(by_concurrency: dict[int, float]) -> list[BenchRun]:
+        """Two runs of each, 10 % apart."""
+        return [
+            one
+            for factor in (0.95, 1.05)
+            for one in tpots({at: ms * factor for at, ms in by_concurrency.items()}, duration_s=factor)
+        ]
+
+    (found,) = metrics(twice({1: 20.0, 16: 30.0, 64: 40.0}), twice({1: 19.0, 16: 29.0, 64: 39.0})).scaling
+    assert found.law is Law.UNPROVEN
+    assert "all of it is within the noise" in found.claim
+    assert law({1: 20.0, 16: 30.0, 64: 40.0}, {1: 19.0, 16: 29.0, 64: 39.0}).law is Law.AMORTISATION  # type: ignore[union-attr]
 
 
 def test_two_concurrencies_have_no_law() -> None:
