@@ -9,18 +9,19 @@ from typing import Any
 import pytest
 from builders import kernel, launch, op, recording, step
 from comm_kit import env
-from compare_kit import gemm_trace
 from m3_setups import setup
 from published_kit import row
 from recording_kit import linear, read, replayed
 from recording_kit import steps as counted_steps
 from shapes_kit import call
 from steps import ATTEND, FLASH, SCORE, one_step
+from sweep_kit import gemm_trace, tpots
 from tree import shared_or_skip
 
 from m3probe.analyzers._compare.crossing import crossing, crossing_of
 from m3probe.analyzers._compare.curves import OpKey, curves
 from m3probe.analyzers._compare.gate import ABOVE, BELOW, Gate, placed, simulate
+from m3probe.analyzers._compare.metrics import metrics
 from m3probe.model.compare_bench import Crossing, OpCrossing
 from m3probe.model.recording import Recording
 from m3probe.present._compare_bench import crossing_block
@@ -286,6 +287,51 @@ def test_counted_steps_of_a_live_recording_are_the_histogram(tmp_path: Path) -> 
     assert one.simulated.best.total_ns == 1_400_000
 
 
+# --- the client's gain beside the traces -------------------------------------------------------------------
+
+
+def decode_steps(tmp_path: Path, attend_us: float, flash_us: float = 100.0) -> Recording:
+    """Two steps of two rows, each 1,000 us after the other."""
+    events: list[dict[str, Any]] = []
+    for number in (1, 2):
+        at = 1000.0 * number
+        events += [step(at, 900.0, "execute_context_0(0)_generation_2(2)"), launch(at, 10 * number)]
+        events += [launch(at + 2, 10 * number + 1), kernel(at + 3, flash_us, 10 * number, FLASH)]
+        events.append(kernel(at + 4 + flash_us, attend_us, 10 * number + 1, ATTEND))
+    tmp_path.mkdir()
+    return recording(tmp_path, events)
+
+
+@pytest.mark.parametrize(
+    ("tpot", "needs", "word"),
+    [
+        # 200 of 1,000 us are halved: a tenth of the step, 10 ms -> 9 ms
+        (9.0, "need 20.0 % of the step", "which agrees"),
+        (8.0, "need 40.0 % of the step", "something else gained too"),
+        (9.5, "need 10.0 % of the step", "did not reach every step"),
+    ],
+)
+def test_the_share_that_a_gain_needs_is_held_against_the_traced_one(
+    tpot: float, needs: str, word: str, tmp_path: Path
+) -> None:
+    over_rows = crossing(decode_steps(tmp_path / "a", 200.0), decode_steps(tmp_path / "b", 100.0))
+    found = metrics(tpots({2: 10.0}), tpots({2: tpot}), crossing=over_rows)
+    said = found.notes[0]
+    assert said.startswith("sparse_attention takes 50.0 % less of a decode step of 2 rows.")
+    assert needs in said
+    assert "traced it had 20.0 %" in said
+    assert word in said
+
+
+def test_without_a_gain_or_a_step_of_that_size_no_share_is_told(tmp_path: Path) -> None:
+    over_rows = crossing(decode_steps(tmp_path / "a", 200.0), decode_steps(tmp_path / "b", 100.0))
+    for a, b in (({2: 10.0}, {2: 10.0}), ({2: 10.0}, {2: 11.0}), ({8: 10.0}, {8: 9.0})):
+        notes = metrics(tpots(a), tpots(b), crossing=over_rows).notes
+        assert not any("decode step" in note for note in notes)
+    slower = crossing(decode_steps(tmp_path / "c", 100.0), decode_steps(tmp_path / "d", 200.0))
+    assert not any("decode step" in note for note in metrics(tpots({2: 10.0}), tpots({2: 9.0}), crossing=slower).notes)
+
+
 # --- real traces and the page ------------------------------------------------------------------------------
 
 
@@ -315,6 +361,8 @@ def test_a_crossing_has_its_table_and_the_rest_a_line(tmp_path: Path) -> None:
     flat = shown(crossing(a, gemm_trace(tmp_path / "c", {16: [9.0], 64: [30.0]})))
     assert "No operation crosses at what both measured" in flat
     assert "16 to 64" in flat
+    single = shown(crossing(a, gemm_trace(tmp_path / "d", {16: [9.0]})))
+    assert "timed at more than one M by both: where they would cross is not known" in " ".join(single.split())
     page = Page(80)
     crossing_block(page, Crossing())
     assert page.text() == ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from compare_kit import pair
 from published_kit import BENCH, Published, compared, row, rows, runs
+from sweep_kit import pair
 
 from m3probe.analyzers._compare.metrics import metrics
 from m3probe.analyzers._compare.share import rate_gain, share_interval

@@ -12,8 +12,9 @@ from m3probe.analyzers._compare.place import place
 from m3probe.analyzers._compare.points import Group, by_lengths, groups, paired, point_of
 from m3probe.analyzers._compare.scaling import scaling
 from m3probe.analyzers._compare.swept import swept
+from m3probe.analyzers._compare.traced import traced_shares
 from m3probe.model.bench import BenchRun
-from m3probe.model.compare_bench import BenchComparison, MetricPair, MetricVerdict, Sample
+from m3probe.model.compare_bench import BenchComparison, Crossing, MetricPair, MetricVerdict, Sample
 from m3probe.schema.gates import EvalRun
 
 Evals = tuple[EvalRun | None, EvalRun | None]
@@ -26,6 +27,7 @@ def metrics(
     moe_layers: int | None = None,
     evals: Evals = (None, None),
     gates: Sequence[WorkloadGate] = (),
+    crossing: Crossing | None = None,
 ) -> BenchComparison:
     """What the client measured of B against A. Whether the contract allows to call a ratio a speed-up is not judged here.
 
@@ -34,6 +36,7 @@ def metrics(
         moe_layers: expert layers of the model, to tell a saving of a step per layer.
         evals: the evaluations of both sides.
         gates: by which a deployment turns B's way on for some workloads alone.
+        crossing: of both sides' traces, to hold the gain against the kernels.
     """
     left, left_out = groups(a, "a")
     right, more_out = groups(b, "b")
@@ -54,7 +57,7 @@ def metrics(
         ),
         place=place(found),
         evaluation=evaluation(*evals),
-        notes=tuple(_notes(found)),
+        notes=(*traced_shares(found, crossing), *_notes(found)),
     )
 
 

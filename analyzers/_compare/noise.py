@@ -1,7 +1,7 @@
 """How far equal runs lie apart: standard errors of means, from repeats or from one run's own requests.
 
 Repeats are the measure. One run tells less: its own requests say how well its mean is known, and nothing of what
-changes when a server is started again, so that such an error is a lower bound. Requests that are in flight together
+changes when a server is started again. Requests that are in flight together
 share their steps; where their order is kept the error is taken from batches of consecutive ones too, and the larger of
 both holds.
 """

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from m3probe.analyzers._compare._laws import constant, proportional, rms
 from m3probe.analyzers._compare.figures import TPOTS, Metric
+from m3probe.analyzers._compare.noise import band
 from m3probe.analyzers._compare.points import Group, point_of
 from m3probe.model.compare_bench import Law, Saving, Scaling
 
@@ -31,8 +32,15 @@ def scaling(sweep: Sequence[tuple[Group, Group]], moe_layers: int | None = None)
     for metric in TPOTS:
         points = _savings(sweep, metric, moe_layers)
         if len(points) >= LEAST_POINTS:
-            return _judged(sweep, metric, points)
+            return _judged(sweep, metric, points, hidden=_hidden(sweep, metric))
     return None
+
+
+def _hidden(sweep: Sequence[tuple[Group, Group]], metric: Metric) -> bool:
+    """Whether no concurrency saves or loses more than its known noise."""
+    sides = [(metric.sample(one.runs), metric.sample(other.runs)) for one, other in sweep]
+    known = [(a, b, wide) for a, b in sides if a and b and (wide := band(a, b)) is not None]
+    return bool(known) and len(known) == len(sides) and all(abs(b.value / a.value - 1) <= wide for a, b, wide in known)
 
 
 def _savings(sweep: Sequence[tuple[Group, Group]], metric: Metric, moe_layers: int | None) -> list[Saving]:
@@ -47,11 +55,11 @@ def _savings(sweep: Sequence[tuple[Group, Group]], metric: Metric, moe_layers: i
     return [found[at] for at in sorted(found)]
 
 
-def _judged(sweep: Sequence[tuple[Group, Group]], metric: Metric, points: Sequence[Saving]) -> Scaling:
+def _judged(sweep: Sequence[tuple[Group, Group]], metric: Metric, points: Sequence[Saving], *, hidden: bool) -> Scaling:
     saved = [point.saved_ms for point in points]
     fixed, fixed_off = constant(saved)
     per_row, row_off = proportional([float(point.concurrency) for point in points], saved)
-    law, why = _law(points, fixed_off, row_off)
+    law, why = (Law.UNPROVEN, "all of it is within the noise") if hidden else _law(points, fixed_off, row_off)
     point = point_of(sweep[0][0].first, sweep[0][1].first)
     return Scaling(
         isl=point.isl,

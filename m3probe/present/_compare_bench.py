@@ -149,7 +149,7 @@ def crossing_block(page: Page, found: Crossing) -> None:
         return
     page.heading("Over rows", "which of the two is faster at which M")
     told = [op for op in found.ops if op.crossovers or op.gates]
-    rest = [op for op in found.ops if not (op.crossovers or op.gates)]
+    rest = [op for op in found.ops if op not in told and len(op.points) > 1]
     for op in told[:OPS_SHOWN]:
         _op(page, op)
     if rest:
@@ -157,10 +157,10 @@ def crossing_block(page: Page, found: Crossing) -> None:
         page.say(
             "No crossing at what both measured:" if told else "No operation crosses at what both measured:", indent=2
         )
-        columns = (
-            Column("operation", least=16), Column("M"), number("A us"), number("B us"), number("B/A"), Column("of a"),
-        )  # fmt: skip
+        columns = (Column("operation", least=16), Column("M"), number("B/A"), Column("of a"))
         table(page, columns, [_short(op) for op in rest[:REST_SHOWN]])
+    if not told and not rest:
+        page.say("No operation was timed at more than one M by both: where they would cross is not known.", indent=2)
     more = max(len(told) - OPS_SHOWN, 0) + max(len(rest) - REST_SHOWN, 0)
     if more:
         page.say((f"{plural(more, 'more operation')} in --json", "dim"), indent=2)
@@ -168,16 +168,9 @@ def crossing_block(page: Page, found: Crossing) -> None:
 
 def _short(op: OpCrossing) -> tuple[Cell, ...]:
     """Of an operation on one side throughout: the ends of its M and of its ratios."""
-    first, last = op.points[0], op.points[-1]
-    ratios = [f"{one:.3f}" for one in (min(p.ratio for p in op.points), max(p.ratio for p in op.points))]
-    return (
-        _name(op),
-        fixed(first.M) if first is last else f"{first.M:,} to {last.M:,}",
-        fixed(first.a_ns / 1e3, 1) if first is last else "",
-        fixed(first.b_ns / 1e3, 1) if first is last else "",
-        " to ".join(dict.fromkeys(ratios)),
-        op.unit,
-    )
+    ratios = [point.ratio for point in op.points]
+    both = dict.fromkeys(f"{one:.3f}" for one in (min(ratios), max(ratios)))
+    return _name(op), f"{op.points[0].M:,} to {op.points[-1].M:,}", " to ".join(both), op.unit
 
 
 def _name(op: OpCrossing) -> str:
