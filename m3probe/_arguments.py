@@ -159,6 +159,8 @@ def _add_compare(verbs: argparse._SubParsersAction[Parser]) -> None:
         help="script, compose or Kubernetes file that started it",
     )  # fmt: skip
     _add_setup(known, gpu="the recording's own, else mi355x")
+    words = "evaluation results, once for each run: how far apart accuracies of equal servers may be"
+    known.add_argument("--eval", type=_path, action="append", default=[], dest="evals", metavar="FILE", help=words)
     parser.set_defaults(command=[], eval=None, eval_baseline=None, cosine=None)
 
 

@@ -79,3 +79,15 @@ def recipes_of(args: argparse.Namespace, runs: int) -> list[Path | None]:
             next_move="Give one for all of them, or one for each in their order",
         )
     return list(said) if len(said) == runs else [said[0] if said else None] * runs
+
+
+def evals_of(args: argparse.Namespace, runs: int) -> list[Path | None]:
+    """The evaluation of each run, or none at all: one stands for one server.
+
+    Raises:
+        UsageError: another number of them.
+    """
+    said: list[Path] = args.evals
+    if len(said) not in (0, runs):
+        raise UsageError(f"{len(said)} --eval for {runs} runs", next_move="Give one for each in their order")
+    return list(said) or [None] * runs

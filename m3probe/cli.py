@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from m3probe import _streams
 from m3probe._arguments import Verb, parser_of, split
-from m3probe._live_words import asked, is_live, recipes_of, runs_of
+from m3probe._live_words import asked, evals_of, is_live, recipes_of, runs_of
 from m3probe.errors import M3ProbeError, UnreadableInput, UsageError
 
 if TYPE_CHECKING:
@@ -127,14 +127,18 @@ def _asserted(args: argparse.Namespace) -> int:
 
 def compare(args: argparse.Namespace) -> int:
     """Hold runs against the first one: ``m3probe compare A B ...``."""
+    from dataclasses import replace
+
     from m3probe.comparing import AskedRun, exit_code
     from m3probe.comparing import compare as compared
     from m3probe.present.progress import progress
+    from m3probe.workload import Quality
 
     files = runs_of(args)
-    recipes = recipes_of(args, len(files))
+    told_of = zip(files, recipes_of(args, len(files)), evals_of(args, len(files)), strict=True)
     runs = [
-        AskedRun(paths, name, _workload(args, recipe)) for (name, paths), recipe in zip(files, recipes, strict=True)
+        AskedRun(paths, name, replace(_workload(args, recipe), quality=Quality(graded)))
+        for (name, paths), recipe, graded in told_of
     ]
     with progress(enabled=not args.no_progress and _streams.is_terminal(sys.stderr)) as told:
         report = compared(runs, args.require, told)

@@ -52,6 +52,8 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
         (("--require", "executed:quick_reduse"), 2),
         (("--recipe", "x.sh", "--recipe", "y.sh", "--recipe", "z.sh"), 2),
         (("--recipe", "gone.sh"), 3),
+        (("--eval", "x.json"), 2),
+        (("--eval", "gone.json", "--eval", "gone.json"), 3),
         (("--vllm", "0.32.0"), 2),
         (("--run", "c"), 2),
         (("--run", "c", "gone.json"), 3),
@@ -101,6 +103,17 @@ def test_a_recipe_for_all_and_one_for_each(tmp_path: Path) -> None:
     # nobody named the GPU: one that is assumed for both is no fact about either
     states = {t["topic"]: t["state"] for t in each["pairs"][0]["contract"]["topics"]}
     assert states["hardware"] == "unknown"
+
+
+@pytest.mark.parametrize(("after", "verdict"), [(0.955, "same"), (0.942, "same"), (0.925, "worse")])
+def test_evaluations_of_both_are_held_against_their_band(tmp_path: Path, after: float, verdict: str) -> None:
+    """1,319 questions at 0.95: each is known to 0.006, so that equal servers lie up to 0.017 apart."""
+    for name, accuracy in (("one", 0.95), ("two", after)):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"accuracy": accuracy, "num_questions": 1319}))
+    words = ("--eval", tmp_path / "one.json", "--eval", tmp_path / "two.json")
+    found = json.loads(m3probe(*files(tmp_path), "--json", *words).stdout)["pairs"][0]["metrics"]["evaluation"]
+    assert (found["a"], found["b"], found["verdict"]) == (0.95, after, verdict)
+    assert found["band"] == pytest.approx(2 * (0.95 * 0.05 / 1319 + after * (1 - after) / 1319) ** 0.5)
 
 
 def test_a_hostile_name_reaches_no_terminal(tmp_path: Path) -> None:

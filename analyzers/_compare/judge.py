@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from m3probe.analyzers._compare.contract import comparable, contract, missing_core
 from m3probe.analyzers._compare.credit import put_down
@@ -11,6 +10,7 @@ from m3probe.analyzers._compare.effects import OF_PHASE, Effect, effects
 from m3probe.analyzers._compare.evals import evaluation
 from m3probe.analyzers._compare.hosts import host_changes
 from m3probe.analyzers._compare.kernels import mix, phase_changes
+from m3probe.analyzers._compare.known_gates import workload_gates
 from m3probe.analyzers._compare.metrics import metrics
 from m3probe.analyzers._compare.moved import moved
 from m3probe.analyzers._compare.paths import path_changes
@@ -50,7 +50,7 @@ def compared(runs: Sequence[RunKept], settings: Settings, crossings: Mapping[str
 def pair(a: RunKept, b: RunKept, settings: Sequence[Setting] | None, crossing: Crossing | None) -> Pair:
     """One run against the first."""
     found = contract(a, b, settings)
-    measured = _measured(a, b)
+    measured = _measured(a, b, crossing)
     phases = phase_changes(a, b)
     told = effects(measured, phases)
     return Pair(
@@ -70,11 +70,15 @@ def pair(a: RunKept, b: RunKept, settings: Sequence[Setting] | None, crossing: C
     )
 
 
-def _measured(a: RunKept, b: RunKept) -> BenchComparison | None:
+def _measured(a: RunKept, b: RunKept, crossing: Crossing | None) -> BenchComparison | None:
     """The clients' figures, and what the answers were worth; None where neither is known of both."""
-    graded = evaluation(a.gates.run, b.gates.run)
+    evals = (a.gates.run, b.gates.run)
     if a.bench and b.bench:
-        return replace(metrics(a.bench, b.bench), evaluation=graded)
+        setup = b.setup or a.setup
+        layers = setup.model.moe_layers if setup else None
+        gates = workload_gates(a.setup, b.setup)
+        return metrics(a.bench, b.bench, moe_layers=layers, evals=evals, gates=gates, crossing=crossing)
+    graded = evaluation(*evals)
     return BenchComparison(evaluation=graded) if graded else None
 
 
