@@ -214,6 +214,17 @@ def test_a_benchmark_alone_says_model_workload_concurrency_and_gpus(tmp_path: Pa
     assert comparable(pair.contract)
 
 
+def test_several_workloads_in_one_run_meet_where_both_measured(tmp_path: Path) -> None:
+    """1k1k and 8k1k against 8k1k: the one that both have is compared, the other is left out."""
+    short = rate(900.0) | {"total_input_tokens": 640 * 1024}
+    _, pair = two(run(tmp_path, "a", [short, rate(700.0)]), run(tmp_path, "b", [rate(700.0)]))
+    assert (topic(pair, "workload").state, topic(pair, "workload").before) == ("equal", "1024, 7354 (input tokens)")
+    assert pair.metrics is not None
+    assert {p.ratio for p in pair.metrics.pairs} == {1.0}
+    _, pair = two(run(tmp_path, "c", [short]), run(tmp_path, "d", [rate(700.0)]))
+    assert topic(pair, "workload").state == "differs"
+
+
 def test_without_the_number_of_gpus_no_speed_up(tmp_path: Path) -> None:
     lone = rate(700.0) | {"num_gpus": None}
     _, pair = two(run(tmp_path, "a", [lone]), run(tmp_path, "b", [lone]))

@@ -79,11 +79,15 @@ def _enough(name: str, both: Sequence[str]) -> bool:
 
 
 def _alike(name: str, source: str, a: str, b: str) -> bool:
+    several = source in of.POINTS or (name == of.CONCURRENCY and source == of.CLIENT)
+    sides = [side.split(", ") if several else [side] for side in (a, b)]
+    return any(_same(name, source, x, y) for x in sides[0] for y in sides[1])
+
+
+def _same(name: str, source: str, a: str, b: str) -> bool:
     if source in of.TOLERANCE:
         x, y = float(a), float(b)
         return abs(x - y) <= of.TOLERANCE[source] * max(abs(x), abs(y))
-    if name == of.CONCURRENCY and source == of.CLIENT:
-        return bool(set(a.split(", ")) & set(b.split(", ")))  # points that both measured are held against each other
     if name == of.MODEL:
         return a.rsplit("/", 1)[-1].lower() == b.rsplit("/", 1)[-1].lower()
     return a == b

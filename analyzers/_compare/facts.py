@@ -36,6 +36,8 @@ TOLERANCE: Mapping[str, float] = {
     RATE: 0.02,
 }
 """Figures, and the share by which they may differ: random datasets draw lengths anew (docs/compare.md)."""
+POINTS = ("isl", "osl", INPUT, OUTPUT)
+"""Of which a run may have several, as it may have several concurrencies: what both measured is held against each other."""
 ASSUMED_GPU = "give --gpu"
 
 
@@ -107,8 +109,8 @@ def _client(runs: Sequence[BenchRun]) -> Facts:
         (TOPOLOGY, CLIENT): _all(layouts),
         (WORKLOAD, "isl"): _label(runs, "isl"),
         (WORKLOAD, "osl"): _label(runs, "osl"),
-        (WORKLOAD, INPUT): _mean([r.mean_input_tokens for r in runs]),
-        (WORKLOAD, OUTPUT): _mean([r.mean_output_tokens for r in runs]),
+        (WORKLOAD, INPUT): _lengths([r.mean_input_tokens for r in runs]),
+        (WORKLOAD, OUTPUT): _lengths([r.mean_output_tokens for r in runs]),
         (WORKLOAD, "request rate"): _all(f"{r.request_rate:g}" for r in runs if r.request_rate is not None),
         (CONCURRENCY, CLIENT): _all(str(r.max_concurrency) for r in sorted(runs, key=_places) if r.max_concurrency),
         (ACCEPTANCE, LENGTH): _mean([r.drafts.acceptance_length if r.drafts else None for r in runs], 3),
@@ -145,6 +147,15 @@ def _label(runs: Sequence[BenchRun], key: str) -> str:
 def _all(values: Iterable[str]) -> str:
     """Distinct values in order; empty where none is known."""
     return ", ".join(dict.fromkeys(value for value in values if value))
+
+
+def _lengths(values: Iterable[float | None]) -> str:
+    """Lengths that are not alike, in ascending order: a run may have measured several workloads."""
+    kept: list[float] = []
+    for value in sorted(value for value in values if value is not None):
+        if not kept or value > kept[-1] * (1 + TOLERANCE[INPUT]):
+            kept.append(value)
+    return ", ".join(f"{value:.0f}" for value in kept)
 
 
 def _mean(values: Sequence[float | None], decimals: int = 0) -> str:
