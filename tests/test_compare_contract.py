@@ -295,6 +295,11 @@ def test_runs_are_named_as_short_as_tells_them_apart(tmp_path: Path) -> None:
         ("queues.prefill.0", "queue"),
         ("queues.decode.0", "repeated path"),
         ("queues.os_limit.nofile.server", "OS"),
+        ("straggler.rank.3", "distributed state"),
+        ("expert_skew.experts", "distributed state"),
+        ("draft.loop", "repeated path"),
+        ("roofline.control_plane", "metadata and bytes"),
+        ("roofline.headroom.gemm", "tile"),
         ("something.new", ""),
     ],
 )

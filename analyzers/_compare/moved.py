@@ -22,6 +22,8 @@ LEVELS = (
     ("trust.ranks", STATE),
     ("ranks", STATE),
     ("straggler", STATE),
+    ("expert_skew", STATE),
+    ("roofline.control_plane", BYTES),
     ("bytes", BYTES),
     ("next_bottleneck.copies", BYTES),
     ("next_bottleneck.family.comm", STATE),
@@ -32,6 +34,7 @@ LEVELS = (
     ("roofline", TILE),
     ("shapes", TILE),
     ("repeats", PATH),
+    ("draft", PATH),
     ("paths", PATH),
     ("live", PATH),
 )
