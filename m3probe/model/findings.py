@@ -43,7 +43,7 @@ class Bound:
 
 def figure(value: float, unit: str = "") -> str:
     """A number of ``Bound.arithmetic``: ``52,000 ns``, ``0.921``; twelve figures, so that a result can be held against it."""
-    said = f"{value:,.12g}" if isinstance(value, float) else f"{value:,}"
+    said = f"{int(value):,}" if float(value).is_integer() else f"{value:,.12g}"
     return f"{said} {unit}" if unit else said
 
 
