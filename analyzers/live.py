@@ -177,6 +177,7 @@ def _on_host(rec: Recording, row: StepTimeRow) -> Iterator[Finding]:
         bound=bound,
         advice="Prepare less per step, or while the previous one runs (asynchronous scheduling); graphs make launching one call",
         confidence="low" if waits > WAITS else "medium",
+        trusted=False,  # on a CPU the launch is the computation; and the device's own time stands beside it in no record
     )
 
 
