@@ -7,15 +7,18 @@ from pathlib import Path
 
 import pytest
 from arithmetic import check
+from builders import recording
 from gemm_kit import BOTH, MXFP8
 from m3_setups import GATED, setup
-from steps import DENSE, SPARSE
+from steps import DENSE, SPARSE, steps
 from test_configured import DECODE, GLUON, SMALL, TABLE, TRITON, made, small
 
 from m3probe.analyzers import paths, trust
+from m3probe.analyzers._path_bound import with_bound
 from m3probe.fastpaths import fast_paths
 from m3probe.fastpaths._published import Run, nearest, published
 from m3probe.model.findings import Finding
+from m3probe.model.path_report import PathRow
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer
 
@@ -135,9 +138,9 @@ def test_on_another_device_nothing_published_is_taken_over(tmp_path: Path) -> No
     assert "published" not in found.claim
 
 
-@pytest.mark.parametrize("steps", [[RAN] * 2, [["gemm"]] * 2])
-def test_what_ran_or_is_unproven_has_no_bound(tmp_path: Path, steps: list[list[str]]) -> None:
-    found = finding(made(tmp_path, steps, small(env=GATED), CROWDED), "aiter_sparse_pa")
+@pytest.mark.parametrize("ran", [[RAN] * 2, [["gemm"]] * 2])
+def test_what_ran_or_is_unproven_has_no_bound(tmp_path: Path, ran: list[list[str]]) -> None:
+    found = finding(made(tmp_path, ran, small(env=GATED), CROWDED), "aiter_sparse_pa")
     assert found.verdict in {"executed", "unproven"}
     assert found.bound is None
 
@@ -145,3 +148,27 @@ def test_what_ran_or_is_unproven_has_no_bound(tmp_path: Path, steps: list[list[s
 def test_a_path_that_ran_unasked_has_nothing_to_win(tmp_path: Path) -> None:
     found = finding(made(tmp_path, [RAN] * 2, small(), CROWDED), "aiter_sparse_pa")
     assert (found.verdict, found.bound) == ("unexpected", None)
+
+
+@pytest.mark.parametrize(("keys", "bounded"), [(400_000, False), (800_000, True)])
+def test_contexts_below_the_gates_prompts_say_so_too(tmp_path: Path, keys: int, bounded: bool) -> None:
+    # 100 requests that attend 4,000 or 8,000 tokens each: no prompt is longer than that
+    said = f"execute_100_context_0(sq0sk0sqsq0sqsk0)_generation_100(sq100sk{keys}sqsq100sqsk{keys})"
+    found = finding(made(tmp_path, [MISSED] * 2, small(env=GATED), said), "aiter_sparse_pa")
+    assert (found.bound is not None) is bounded
+    assert ("contexts of 4,000 tokens" in found.claim) is not bounded
+
+
+@pytest.mark.parametrize(
+    ("reason", "us"), [("no row for the MoE key", 4 * 31), ("0 of 5 dense shapes are tuned", 14 * 31)]
+)
+def test_an_untuned_table_is_bounded_by_the_gemms_that_it_serves(tmp_path: Path, reason: str, us: int) -> None:
+    # 32 kernels of 31 us in each 1,000 us, and 992 us of the last step: 4 expert GEMMs and 14 others (REDUCE with them)
+    rec = recording(tmp_path, steps(3, every_us=31.0, dur_us=31.0))
+    row = PathRow("tuned_table", "tuned tables", "declined", "", {}, "yes", "no", (reason,), (), names_from_source=True)
+    plain = Finding("paths.tuned_table", "paths", "declined", "tuned tables: declined", "", (), "")
+    found = with_bound(rec, fast_paths()["tuned_table"], row, [], plain)
+    assert found.bound is not None
+    check(found.bound)
+    assert found.bound.high == pytest.approx(3 * us / 2992)
+    assert found.confidence == "low"
