@@ -303,10 +303,33 @@ class NextBottleneck:
 
 
 @dataclass(frozen=True, slots=True)
+class RankedRow:
+    """One finding in the order in which to look at them.
+
+    Args:
+        place: from 1; where there is a next bottleneck, it is that.
+        basis: what ``bound`` is a share of; empty without a bound.
+        inside: the ranked share of time that this one lies in: the two are never added up.
+        why: the reason of its place.
+        counter_evidence: what would prove it wrong.
+    """
+
+    place: int
+    finding: str
+    bound: Bound | None
+    basis: str
+    confidence: str
+    inside: str
+    why: str
+    counter_evidence: str
+
+
+@dataclass(frozen=True, slots=True)
 class BottleneckSection:
-    """The ranking's result; None where nothing trusted bounds anything."""
+    """The ranking's result: the finding to act on (None where nothing trusted bounds anything), and all in order."""
 
     next_bottleneck: NextBottleneck | None
+    ranking: tuple[RankedRow, ...] = ()
 
 
 Section = (

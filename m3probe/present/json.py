@@ -64,6 +64,7 @@ def report_json(report: Report) -> str:
     document["findings"] = answer.findings
     last = answer.section(BottleneckSection)
     document["next_bottleneck"] = None if last is None else last.next_bottleneck
+    document["ranking"] = None if last is None else last.ranking
     return _written(document)
 
 

@@ -18,6 +18,7 @@ from m3probe.model.report import (
 )
 from m3probe.present._bench import bench
 from m3probe.present._clocks import joined
+from m3probe.present._explain import explained
 from m3probe.present._findings import findings
 from m3probe.present._live import lived
 from m3probe.present._page import Page
@@ -29,15 +30,21 @@ from m3probe.present._shapes import shapes
 from m3probe.present._top import top
 
 
-def report_text(report: Report, width: int, color: bool, *, ascii_only: bool = False) -> str:
+def report_text(
+    report: Report, width: int, color: bool, *, ascii_only: bool = False, explain: str | None = None
+) -> str:
     """The report in lines of at most ``width`` cells, without a newline at its end.
 
     Args:
         width: of the terminal; less than 20 is taken as 20.
         color: False leaves out every ESC byte (the caller honours NO_COLOR and pipes).
         ascii_only: for a terminal that cannot show bars and glyphs (``wants_ascii``).
+        explain: in its place the arithmetic of one finding, or of the whole ranking where it is empty.
     """
     page, answer = Page(width, color, ascii_only), report.answer
+    if explain is not None:
+        explained(page, report, explain)
+        return page.text()
     top(page, report)
     joined(page, answer.section(ClockSection), answer.findings)
     lived(page, answer.section(LiveSection))
