@@ -39,6 +39,7 @@ class Rank:
         fused_shared: the shared expert is one more slot of the routed experts.
         page_table: a table of pages is built for the attend (AITER's sparse attention).
         whole_head: the vocabulary is not divided.
+        reducing: ranks that reduce together; None: ``tp``.
         mesh: ranks are linked to each other directly, not by a switch that adds.
     """
 
@@ -49,6 +50,7 @@ class Rank:
     fused_shared: bool = False
     page_table: bool = False
     whole_head: bool = False
+    reducing: int | None = None
     mesh: bool = True
 
 
@@ -136,9 +138,10 @@ def _components(config: ModelConfig, rank: Rank, formats: Formats, batch: Batch)
     yield from _caches(config, rank, formats, batch)
     hidden = batch.rows * config.hidden_size * floors.FORMATS["bf16"].value_bytes
     yield "embedding", "", Work("embedding", activation_bytes=2 * hidden)
-    if rank.tp > 1:
+    ranks = rank.tp if rank.reducing is None else rank.reducing
+    if ranks > 1:
         # one after attention, one after the MLP of each layer, one after the embedding
-        work = floors.all_reduce(batch.rows, config.hidden_size, rank.tp, mesh=rank.mesh)
+        work = floors.all_reduce(batch.rows, config.hidden_size, ranks, mesh=rank.mesh)
         yield "all_reduce", "", work.named("all_reduce", 2 * config.num_layers + 1)
 
 
