@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from m3probe.analyzers._roofline_gemms import Seen
-from m3probe.analyzers._roofline_known import Model, live_context
+from m3probe.analyzers._roofline_known import Model, window_contexts
 from m3probe.analyzers._view import View
 from m3probe.model.decode_floor import Batch, DecodeFloor, decode_floor
-from m3probe.model.floors import Peaks
+from m3probe.model.floors import Floor, Peaks, Work
 from m3probe.model.roofline_report import DecodeFloorRow, FloorPart, RooflineRow
 from m3probe.model.tables import Array
 from m3probe.schema.verdicts import FAMILIES, Evidence, Family, Phase
@@ -33,12 +33,11 @@ PARTS: dict[Family, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Decode:
-    """Timed decode steps with their floors: ``batches`` are kinds of steps, how many of each, and the floor of one."""
+    """Timed decode steps: ``batches`` are kinds of them, how many of each and the floor of one; ``context`` the mean."""
 
     steps: Array
     batches: tuple[tuple[int, Batch, DecodeFloor], ...]
     context: float | None
-    context_from: str
 
     def total(self, names: Sequence[str]) -> FloorPart | None:
         """Components summed over all steps; None where one of them is not known or none is there."""
@@ -57,8 +56,16 @@ class Decode:
             sum(count * work.flops for count, work, _ in rows),
             sum(count * least.time_ns for count, _, least in rows),
             by.most_common(1)[0][0],
-            "; ".join(dict.fromkeys(t for _, work, least in rows for t in (work.note, least.unknown) if t)),
+            _note(rows),
         )
+
+
+def _note(rows: Sequence[tuple[int, Work, Floor]]) -> str:
+    """What was assumed; of experts the mean over steps."""
+    told = dict.fromkeys(text for _, work, least in rows for text in (work.note, least.unknown) if text)
+    calls = sum(count * work.calls for count, work, _ in rows if work.experts_hit)
+    hit = sum(count * work.calls * work.experts_hit for count, work, _ in rows) / max(calls, 1)
+    return "; ".join([*([f"{hit:,.1f} experts hit in each layer"] if calls else []), *told])
 
 
 def decode_of(view: View, model: Model, peaks: Peaks) -> Decode | str:
@@ -68,20 +75,25 @@ def decode_of(view: View, model: Model, peaks: Peaks) -> Decode | str:
     steps = steps[(table["rows"][steps] > 0) & (table["requests"][steps] > 0)]
     if not len(steps):
         return "no decode step has both a known time and a known number of rows"
-    said = (table["gen_seq_len_sum"][steps] > 0) & (table["gen_reqs"][steps] > 0)
-    mean = None if said.all() else live_context(view.rec)
-    kinds: Counter[tuple[int, int, int]] = Counter()
-    for step in steps.tolist():
-        requests = int(table["requests"][step])
-        tokens = round(int(table["gen_seq_len_sum"][step]) / requests) if said.all() else round(mean or 0)
-        kinds[int(table["rows"][step]), requests, tokens] += 1
+    kinds = Counter(_kinds(view, steps))
     found = []
     for (rows, requests, tokens), count in kinds.items():
-        batch = Batch(rows, requests, tokens or None)
+        batch = Batch(rows, requests, tokens)
         found.append((count, batch, decode_floor(model.config, model.rank, model.formats, batch, peaks)))
-    context = sum(count * (b.context or 0) for count, b, _ in found) / len(steps)
-    source = "the steps' own annotations" if said.all() else "the mean over all decode steps that guests counted"
-    return Decode(steps, tuple(found), context or None, source if context else "")
+    known = [(count, batch.context) for count, batch, _ in found if batch.context]
+    whole = len(known) == len(found)
+    return Decode(steps, tuple(found), sum(count * tokens for count, tokens in known) / len(steps) if whole else None)
+
+
+def _kinds(view: View, steps: Array) -> Iterator[tuple[int, int, int | None]]:
+    """(rows, requests, key tokens of each) of the steps; tokens by their annotations, else by guests in the same window."""
+    table = view.rec.steps
+    told = window_contexts(view.rec)
+    for step in steps.tolist():
+        requests, decoding = int(table["requests"][step]), int(table["gen_reqs"][step])
+        said = int(table["gen_seq_len_sum"][step])
+        mean = said / decoding if said > 0 and decoding > 0 else told.get(decoding)
+        yield int(table["rows"][step]), requests, None if mean is None else round(mean)
 
 
 def part_rows(view: View, decode: Decode) -> list[Seen]:
@@ -141,7 +153,8 @@ def decode_row(view: View, decode: Decode) -> DecodeFloorRow:
         step_ns=windows / n if windows else None,
         busy_ns=int(view.time.busy_ns[decode.steps].sum()) / n if windows else None,
         parts=tuple(
-            FloorPart(p.what, round(p.calls / n), p.bytes / n, p.flops / n, p.floor_ns / n, p.bound_by, p.note) for p in parts
+            FloorPart(p.what, round(p.calls / n), p.bytes / n, p.flops / n, p.floor_ns / n, p.bound_by, p.note)
+            for p in parts
         ),
         left_out={name: why for found in floors for name, why in found.left_out},
     )

@@ -73,7 +73,12 @@ def _headroom(view: View, one: Seen, bound: Bound) -> Finding:
         f"{_size(row)} need at the least{assumed}",
         where=row.phase,
         evidence=(
-            evidence("kernels", one.kernels, f"{one.observed_ns:,} ns in {row.count:,} {_unit(row)}", f"{one.floor_ns:,.0f} ns"),
+            evidence(
+                "kernels",
+                one.kernels,
+                f"{one.observed_ns:,} ns in {row.count:,} {_unit(row)}",
+                f"{one.floor_ns:,.0f} ns",
+            ),
         ),
         advice=f"{_PARTS.get(row.what, '')}{_BY[row.bound_by]}",
         bound=bound,
@@ -95,9 +100,7 @@ def below_floor(view: View, seen: Sequence[Seen]) -> Iterator[Finding]:
             claim=f"{row.what} {row.shape} takes {_us(row.observed_ns)}, less than the {_us(row.floor_ns)} that its "
             f"{_size(row)} would need: something assumed of it is wrong",
             where=row.phase,
-            evidence=(
-                evidence("kernels", one.kernels, f"{one.observed_ns:,} ns", f"at least {one.floor_ns:,.0f} ns"),
-            ),
+            evidence=(evidence("kernels", one.kernels, f"{one.observed_ns:,} ns", f"at least {one.floor_ns:,.0f} ns"),),
             advice=f"Its operands came from a cache, are of another format or shape, or the device is another one: {_doubt(row)}",
             confidence="low",
             trusted=view.trusted,
@@ -116,7 +119,11 @@ def step_finding(view: View, row: DecodeFloorRow, notes: Sequence[str]) -> Itera
         return
     largest = max(row.parts, key=lambda part: part.floor_ns)
     context = f", {row.context:,.0f} tokens each" if row.context else ""
-    lost = f"; not in it: {', '.join(row.left_out)} ({'; '.join(dict.fromkeys(row.left_out.values()))})" if row.left_out else ""
+    lost = (
+        f"; not in it: {', '.join(row.left_out)} ({'; '.join(dict.fromkeys(row.left_out.values()))})"
+        if row.left_out
+        else ""
+    )
     steps = view.timed_steps(Phase.DECODE)
     yield Finding(
         id="roofline.decode_floor",

@@ -11,7 +11,8 @@ from m3probe.analyzers._gemm import Gemms
 from m3probe.analyzers._gemm_ops import GROUPED, LINEAR
 from m3probe.analyzers._layers import Layers
 from m3probe.analyzers._layout import Layout
-from m3probe.analyzers._ledger import facts_of, texts
+from m3probe.analyzers._ledger import facts_of, of_role, texts
+from m3probe.analyzers._live_profiled import in_window
 from m3probe.hardware import Accelerator, identify
 from m3probe.model.decode_floor import Formats, Rank
 from m3probe.model.floors import Peaks, format_word
@@ -20,6 +21,7 @@ from m3probe.model.model_config import ModelConfig
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, BytesSection
 from m3probe.schema.setup import Setup
+from m3probe.schema.verdicts import Phase
 
 _QUANT = {"mxfp8": "mxfp8", "mxfp4": "mxfp4"}
 
@@ -183,11 +185,17 @@ def _only(words: Iterable[str]) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def live_context(rec: Recording) -> float | None:
-    """Mean key tokens of a decoding request over the steps that guests counted; None where none did."""
-    table = rec.tables["step_counts"]
-    rows = np.flatnonzero(
-        (table["phase"] == rec.strings.find("decode")) & (table["role"] == rec.strings.find("worker"))
-    )
-    requests, tokens = int(table["gen_reqs_sum"][rows].sum()), int(table["gen_seq_len_sum"][rows].sum())
-    return tokens / requests if requests > 0 and tokens > 0 else None
+def window_contexts(rec: Recording) -> dict[int, float]:
+    """Decoding requests of a step -> mean key tokens of each, over the guests' steps in the profiler's window.
+
+    {} where no guest kept rows of single steps, or none ran in a window: steps outside have other contexts.
+    """
+    table, rows = rec.tables["step_rows"], of_role(rec, "step_rows", "worker")
+    rows = rows[(table["phase"][rows] == rec.strings.find(str(Phase.DECODE))) & (table["gen_reqs"][rows] > 0)]
+    rows = rows[in_window(rec, table["file"][rows], table["step"][rows])]
+    requests, tokens = table["gen_reqs"][rows], table["gen_seq_len_sum"][rows]
+    return {
+        each: float(tokens[requests == each].mean()) / each
+        for each in np.unique(requests).tolist()
+        if (tokens[requests == each] > 0).all()
+    }

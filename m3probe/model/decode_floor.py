@@ -101,9 +101,7 @@ class DecodeFloor:
     @property
     def overlapped_ns(self) -> float:
         """If memory, matrix units and links all worked without a pause, side by side."""
-        parts = [
-            (least.memory_ns, least.compute_ns or 0.0, least.link_ns or 0.0) for _, least in self.rows
-        ]
+        parts = [(least.memory_ns, least.compute_ns or 0.0, least.link_ns or 0.0) for _, least in self.rows]
         return max((sum(column) for column in zip(*parts, strict=True)), default=0.0)
 
     def of(self, *names: str) -> tuple[tuple[Work, Floor], ...]:
@@ -147,7 +145,12 @@ def _components(config: ModelConfig, rank: Rank, formats: Formats, batch: Batch)
 
 def _weight(config: ModelConfig, rank: Rank, formats: Formats, batch: Batch, gemm: LocalGemm) -> _Component:
     name = gemm.module
-    known = {"router": formats.router, "lm_head": formats.lm_head, "moe_w13": formats.experts, "moe_w2": formats.experts}
+    known = {
+        "router": formats.router,
+        "lm_head": formats.lm_head,
+        "moe_w13": formats.experts,
+        "moe_w2": formats.experts,
+    }
     word = known.get(name, formats.linear)
     if word is None:
         return name, "the format of its weights is not known", None
@@ -164,8 +167,8 @@ def _weight(config: ModelConfig, rank: Rank, formats: Formats, batch: Batch, gem
     hit = (even if batch.distinct is None else batch.distinct) / rank.ep + always
     routed = rows * config.top_k / rank.ep + rows * always
     work = floors.grouped_gemm(rows, routed, gemm.N, gemm.K, hit, word, gemm.kind, activation)
-    how = "evenly chosen" if batch.distinct is None else "by recorded routing"
-    return name, "", work.named(name, gemm.layers, f"{hit:,.1f} experts hit in each layer, {how}")
+    how = "as if evenly chosen" if batch.distinct is None else "by recorded routing"
+    return name, "", work.named(name, gemm.layers, f"experts {how}")
 
 
 def _caches(config: ModelConfig, rank: Rank, formats: Formats, batch: Batch) -> Iterator[_Component]:
@@ -197,9 +200,7 @@ def _caches(config: ModelConfig, rank: Rank, formats: Formats, batch: Batch) -> 
     if batch.context is None or formats.index is None:
         yield "index_score", _why(batch, formats.index, "index cache"), None
     else:
-        score = floors.index_score(
-            batch.requests, batch.context, heads, config.index_dim, formats.index, batch.each
-        )
+        score = floors.index_score(batch.requests, batch.context, heads, config.index_dim, formats.index, batch.each)
         yield "index_score", "", score.named("index_score", chosen)
     if batch.context is not None:
         choice = floors.block_choice(

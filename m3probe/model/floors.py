@@ -104,6 +104,7 @@ class Work:
         activation_bytes: of activations read and written.
         state_bytes: of caches read and written.
         sent_bytes: to other ranks.
+        experts_hit: of a grouped GEMM, how many experts' weights one call reads; 0 for all others.
         compute: format that the matrix units work in.
         note: what was assumed.
     """
@@ -115,6 +116,7 @@ class Work:
     activation_bytes: float = 0.0
     state_bytes: float = 0.0
     sent_bytes: float = 0.0
+    experts_hit: float = 0.0
     compute: str = "bf16"
     note: str = ""
 
@@ -221,6 +223,7 @@ def grouped_gemm(
         flops=2.0 * routed * N * K,
         weight_bytes=distinct * N * K * FORMATS[weight].value_bytes,
         activation_bytes=moved,
+        experts_hit=distinct,
         compute=weight,
     )
 
@@ -278,9 +281,7 @@ def all_reduce(rows: int, hidden: int, ranks: int, *, mesh: bool = True) -> Work
     return Work("all_reduce", activation_bytes=2 * payload, sent_bytes=sent if ranks > 1 else 0.0)
 
 
-def index_crossover(
-    kv_heads: int, head_dim: int, kv: str, index_dim: int, index: str, limit_tokens: int
-) -> float:
+def index_crossover(kv_heads: int, head_dim: int, kv: str, index_dim: int, index: str, limit_tokens: int) -> float:
     """Context from which the index reads at least what the sparse attend reads, in tokens; 0: at any context.
 
     The attend reads at most ``limit_tokens``, the index all tokens.  At TP4 with FP8 keys and values (one KV head of
