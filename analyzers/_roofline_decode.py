@@ -78,7 +78,7 @@ def decode_of(view: View, model: Model, peaks: Peaks) -> Decode | str:
     kinds = Counter(_kinds(view, steps))
     found = []
     for (rows, requests, tokens), count in kinds.items():
-        batch = Batch(rows, requests, tokens)
+        batch = Batch(rows, requests, tokens, model.distinct(rows * model.rank.dp))
         found.append((count, batch, decode_floor(model.config, model.rank, model.formats, batch, peaks)))
     known = [(count, batch.context) for count, batch, _ in found if batch.context]
     whole = len(known) == len(found)

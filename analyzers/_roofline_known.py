@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,13 +14,15 @@ from m3probe.analyzers._layers import Layers
 from m3probe.analyzers._layout import Layout
 from m3probe.analyzers._ledger import facts_of, of_role, texts
 from m3probe.analyzers._live_profiled import in_window
+from m3probe.analyzers._tensors import json_list
 from m3probe.hardware import Accelerator, identify
 from m3probe.model.decode_floor import Formats, Rank
-from m3probe.model.floors import Peaks, format_word
+from m3probe.model.floors import Peaks, distinct_by_share, format_word
 from m3probe.model.m3_shapes import OPTIONAL_MODULES, illegal_reason
 from m3probe.model.model_config import ModelConfig
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, BytesSection
+from m3probe.model.tables import Array
 from m3probe.schema.setup import Setup
 from m3probe.schema.verdicts import Phase
 
@@ -52,10 +55,19 @@ class Model:
     config: ModelConfig
     rank: Rank
     formats: Formats
+    routing: tuple[tuple[float, ...], ...]
+    """Of each MoE layer the share of rows that chose each expert, where guests recorded it."""
     notes: tuple[str, ...]
 
+    def distinct(self, rows: int) -> float | None:
+        """Experts that so many rows hit in a layer, by the recorded routing; None where there is none."""
+        hits = [distinct_by_share(shares, rows) for shares in self.routing]
+        return sum(hits) / len(hits) if hits else None
 
-def model_of(rec: Recording, so_far: Answer, found: Gemms, shape: Layout | None, ran: Layers) -> Model | str:
+
+def model_of(
+    rec: Recording, so_far: Answer, found: Gemms, shape: Layout | None, ran: Layers, *, mesh: bool
+) -> Model | str:
     """What is known of the rank's model, or why it is not."""
     if shape is None:
         return "the model is not known: --model-config names it, and shapes of eager steps can prove MiniMax M3's"
@@ -76,9 +88,27 @@ def model_of(rec: Recording, so_far: Answer, found: Gemms, shape: Layout | None,
         index_layers=ran.index,
         fused_shared=bool(best and best.fits and best.fuse_shared_experts and (ep or 1) == 1),
         whole_head=bool(best and best.lm_head == "whole"),
+        indexer_cp=bool(best and best.indexer_cp),
         reducing=_reducing(rec, tp),
+        mesh=mesh,
     )
-    return Model(config, rank, _formats(rec, so_far, found, shape, modules), tuple(notes))
+    formats, routing = _formats(rec, so_far, found, shape, modules), tuple(_routing(rec, config.num_experts))
+    return Model(config, rank, formats, routing, tuple(notes))
+
+
+def _routing(rec: Recording, experts: int) -> Iterator[tuple[float, ...]]:
+    """Rows that chose each expert over rows, by layer; layers whose record has another number of experts are left out."""
+    table = rec.tables["routing"]
+    layers, told = texts(rec, table, "layer"), texts(rec, table, "experts")
+    sums: dict[str, Array] = {}
+    rows: Counter[str] = Counter()
+    for row, (layer, text) in enumerate(zip(layers, told, strict=True)):
+        counts = [n for n in json_list(text) if type(n) is int and n >= 0]
+        if len(counts) == experts and table["rows"][row] > 0:
+            sums[layer] = sums.get(layer, 0) + np.array(counts, dtype=np.int64)
+            rows[layer] += int(table["rows"][row])
+    for layer, total in sums.items():
+        yield tuple(float(share) for share in total / rows[layer])
 
 
 def _reducing(rec: Recording, tp: int) -> int:

@@ -26,7 +26,7 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
     seen = view(rec, so_far)
     found = gemms(rec, seen.ex)
     shape = layout(rec, seen.ex, found.shaped)
-    model = model_of(rec, so_far, found, shape, layers(seen))
+    model = model_of(rec, so_far, found, shape, layers(seen), mesh=bool(device and device.link_peers))
     unknown = [model] if isinstance(model, str) else list(model.notes)
     known = None if isinstance(model, str) else model
     if device is None:

@@ -28,6 +28,8 @@ class Formats:
     index: str | None = None
     lm_head: str | None = "bf16"
     router: str | None = "fp32"
+    shared: str | None = None
+    """Of the shared expert; None: as ``linear``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Rank:
         fused_shared: the shared expert is one more slot of the routed experts.
         page_table: a table of pages is built for the attend (AITER's sparse attention).
         whole_head: the vocabulary is not divided.
+        indexer_cp: every index head is on every rank (indexer context parallelism).
         reducing: ranks that reduce together; None: ``tp``.
         mesh: ranks are linked to each other directly, not by a switch that adds.
     """
@@ -50,6 +53,7 @@ class Rank:
     fused_shared: bool = False
     page_table: bool = False
     whole_head: bool = False
+    indexer_cp: bool = False
     reducing: int | None = None
     mesh: bool = True
 
@@ -130,7 +134,9 @@ _Component = tuple[str, str, Work | None]
 
 
 def _components(config: ModelConfig, rank: Rank, formats: Formats, batch: Batch) -> Iterator[_Component]:
-    shapes = local_shapes(config, rank.tp, rank.ep, dp=rank.dp, fuse_shared_experts=rank.fused_shared)
+    shapes = local_shapes(
+        config, rank.tp, rank.ep, dp=rank.dp, indexer_cp=rank.indexer_cp, fuse_shared_experts=rank.fused_shared
+    )
     for gemm in shapes:
         yield _weight(config, rank, formats, batch, gemm)
     yield from _caches(config, rank, formats, batch)
@@ -151,7 +157,8 @@ def _weight(config: ModelConfig, rank: Rank, formats: Formats, batch: Batch, gem
         "moe_w13": formats.experts,
         "moe_w2": formats.experts,
     }
-    word = known.get(name, formats.linear)
+    shared = formats.shared if name.startswith("shared") else None
+    word = known.get(name, shared or formats.linear)
     if word is None:
         return name, "the format of its weights is not known", None
     # blocks of weights meet blocks of activations (W8A8, W4A4); the FP32 router casts BF16 rows
@@ -176,7 +183,8 @@ def _caches(config: ModelConfig, rank: Rank, formats: Formats, batch: Batch) -> 
     chosen = sparse if rank.index_layers is None else rank.index_layers
     limit = config.sparse_topk_blocks * config.sparse_block_tokens
     kv_heads, q_heads = max(1, config.kv_heads // rank.tp), config.q_heads // rank.tp
-    heads = kv_heads  # index queries are replicated like KV heads
+    # index queries are replicated like KV heads
+    heads = config.index_heads if rank.indexer_cp else kv_heads
 
     def attend(name: str, layers: int, most: int | None) -> _Component:
         if batch.context is None or formats.kv is None:
