@@ -208,7 +208,9 @@ def _caches(config: ModelConfig, rank: Rank, formats: Formats, batch: Batch) -> 
     if batch.context is None or formats.index is None:
         yield "index_score", _why(batch, formats.index, "index cache"), None
     else:
-        score = floors.index_score(batch.requests, batch.context, heads, config.index_dim, formats.index, batch.each)
+        # context parallelism splits the keys over the ranks
+        keys = -(-batch.context // rank.tp) if rank.indexer_cp else batch.context
+        score = floors.index_score(batch.requests, keys, heads, config.index_dim, formats.index, batch.each)
         yield "index_score", "", score.named("index_score", chosen)
     if batch.context is not None:
         choice = floors.block_choice(
