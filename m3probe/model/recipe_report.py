@@ -278,11 +278,11 @@ class RecipeReport:
     all_reduce: tuple[BackendRange, ...]
     shapes: tuple[ShapeLine, ...]
     memory: MemoryLine | None
-    floors: FloorsLine | None
     warnings: tuple[Warned, ...]
     assumed: tuple[str, ...]
     untold: tuple[str, ...]
     required: tuple[tuple[str, bool, str], ...] = ()
+    floors: FloorsLine | None = None
     schema_version: str = SCHEMA_VERSION
 
     def path(self, name: str) -> PathLine:
