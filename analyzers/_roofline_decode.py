@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,14 +75,19 @@ def decode_of(view: View, model: Model, peaks: Peaks) -> Decode | str:
     steps = steps[(table["rows"][steps] > 0) & (table["requests"][steps] > 0)]
     if not len(steps):
         return "no decode step has both a known time and a known number of rows"
-    kinds = Counter(_kinds(view, steps))
+    return decode_with(model, peaks, steps, Counter(_kinds(view, steps)))
+
+
+def decode_with(model: Model, peaks: Peaks, steps: Array, kinds: Mapping[tuple[int, int, int | None], int]) -> Decode:
+    """Floors of these kinds of steps: (rows, requests, key tokens of each) -> how many."""
     found = []
     for (rows, requests, tokens), count in kinds.items():
         batch = Batch(rows, requests, tokens, model.distinct(rows * model.rank.dp))
         found.append((count, batch, decode_floor(model.config, model.rank, model.formats, batch, peaks)))
     known = [(count, batch.context) for count, batch, _ in found if batch.context]
-    whole = len(known) == len(found)
-    return Decode(steps, tuple(found), sum(count * tokens for count, tokens in known) / len(steps) if whole else None)
+    every = sum(kinds.values())
+    context = sum(count * tokens for count, tokens in known) / every if len(known) == len(found) else None
+    return Decode(steps, tuple(found), context)
 
 
 def _kinds(view: View, steps: Array) -> Iterator[tuple[int, int, int | None]]:
@@ -131,9 +136,9 @@ def _part(view: View, decode: Decode, family: Family, rows: Array, total: FloorP
     return Seen(row, view.kernels_of(rows), total.floor_ns if total else None, spent or None)
 
 
-def decode_row(view: View, decode: Decode) -> DecodeFloorRow:
-    """The mean step and its floor."""
-    n = len(decode.steps)
+def decode_row(decode: Decode, times: tuple[float | None, float | None]) -> DecodeFloorRow:
+    """The mean step and its floor; ``times``: of a step, and of that with GPU work, in ns."""
+    n = sum(count for count, _, _ in decode.batches)
 
     def mean(values: Sequence[float]) -> float:
         return sum(count * value for (count, _, _), value in zip(decode.batches, values, strict=True)) / n
@@ -141,7 +146,6 @@ def decode_row(view: View, decode: Decode) -> DecodeFloorRow:
     floors = [found for _, _, found in decode.batches]
     names = dict.fromkeys(work.what for found in floors for work, _ in found.rows)
     parts = [part for part in (decode.total((name,)) for name in names) if part]
-    windows = int(view.time.window_ns[decode.steps].sum())
     return DecodeFloorRow(
         steps=n,
         rows=mean([batch.rows for _, batch, _ in decode.batches]),
@@ -150,11 +154,17 @@ def decode_row(view: View, decode: Decode) -> DecodeFloorRow:
         bytes=mean([found.bytes for found in floors]),
         floor_ns=mean([found.floor_ns for found in floors]),
         overlapped_ns=mean([found.overlapped_ns for found in floors]),
-        step_ns=windows / n if windows else None,
-        busy_ns=int(view.time.busy_ns[decode.steps].sum()) / n if windows else None,
+        step_ns=times[0],
+        busy_ns=times[1],
         parts=tuple(
             FloorPart(p.what, round(p.calls / n), p.bytes / n, p.flops / n, p.floor_ns / n, p.bound_by, p.note)
             for p in parts
         ),
         left_out={name: why for found in floors for name, why in found.left_out},
     )
+
+
+def step_times_ns(view: View, decode: Decode) -> tuple[float | None, float | None]:
+    """Mean time of a step, and of that with GPU work."""
+    n, windows = len(decode.steps), int(view.time.window_ns[decode.steps].sum())
+    return (windows / n, int(view.time.busy_ns[decode.steps].sum()) / n) if windows else (None, None)

@@ -10,7 +10,7 @@ from m3probe.analyzers._roofline_gemms import Seen
 from m3probe.analyzers._view import View, ms, percent
 from m3probe.model.findings import Bound, Finding, evidence
 from m3probe.model.roofline_report import DecodeFloorRow, RooflineRow
-from m3probe.schema.verdicts import Phase
+from m3probe.model.tables import Array
 
 SHOWN = 4
 """Headroom findings of a report: those with the most time above their floor."""
@@ -113,8 +113,12 @@ def _doubt(row: RooflineRow) -> str:
     return f"check the format ({row.dtype or 'of its weights'}) and whether {row.bytes or 0:,.0f} B fit a cache"
 
 
-def step_finding(view: View, row: DecodeFloorRow, notes: Sequence[str]) -> Iterator[Finding]:
-    """The mean decode step beside its floor: how far, and which part makes most of the floor."""
+def step_finding(view: View, row: DecodeFloorRow, steps: tuple[str, Array], notes: Sequence[str]) -> Iterator[Finding]:
+    """The mean decode step beside its floor: how far, and which part makes most of the floor.
+
+    Args:
+        steps: table and rows that show it.
+    """
     if not row.step_ns or not row.parts:
         return
     largest = max(row.parts, key=lambda part: part.floor_ns)
@@ -124,16 +128,16 @@ def step_finding(view: View, row: DecodeFloorRow, notes: Sequence[str]) -> Itera
         if row.left_out
         else ""
     )
-    steps = view.timed_steps(Phase.DECODE)
+    busy = "" if row.busy_ns is None else f" ({ms(row.busy_ns)} with GPU work)"
     yield Finding(
         id="roofline.decode_floor",
         question="roofline",
         verdict="above_floor" if row.step_ns > row.floor_ns else "contradiction",
-        claim=f"A decode step of {row.rows:,.0f} rows{context} takes {ms(row.step_ns)} ({ms(row.busy_ns or 0)} with GPU work); its "
+        claim=f"A decode step of {row.rows:,.0f} rows{context} takes {ms(row.step_ns)}{busy}; its "
         f"{row.bytes / 1e9:,.2f} GB and its operations need {ms(row.floor_ns)} at the least: {row.step_ns / row.floor_ns:,.1f} x. "
         f"{largest.what} is {percent(largest.floor_ns / row.floor_ns)} of the least time{lost}",
         where="decode",
-        evidence=(evidence("steps", steps, f"{ms(row.step_ns)} per step", f"at least {ms(row.floor_ns)}"),),
+        evidence=(evidence(*steps, f"{ms(row.step_ns)} per step", f"at least {ms(row.floor_ns)}", count=row.steps),),
         advice="No kernel brings the step below its floor: more rows per step share the same weights, narrower formats "
         f"move fewer bytes, more ranks hold fewer each{''.join(f'. {note}' for note in notes)}",
         confidence="medium",

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from m3probe.analyzers._basis import basis
 from m3probe.analyzers._gemm import gemms
 from m3probe.analyzers._layers import layers
 from m3probe.analyzers._layout import layout
 from m3probe.analyzers._roofline_control import control_finding, control_plane
-from m3probe.analyzers._roofline_decode import Decode, decode_of, decode_row, part_rows
+from m3probe.analyzers._roofline_decode import Decode, decode_of, decode_row, part_rows, step_times_ns
 from m3probe.analyzers._roofline_findings import below_floor, headroom, step_finding
 from m3probe.analyzers._roofline_gemms import Seen, gemm_rows
 from m3probe.analyzers._roofline_known import Model, device_of, model_of, peaks_of
+from m3probe.analyzers._roofline_live import counted_decode
 from m3probe.analyzers._view import View, view
 from m3probe.hardware import Accelerator
 from m3probe.model.findings import Finding
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer
-from m3probe.model.roofline_report import Roofline, RooflineSection
+from m3probe.model.roofline_report import ControlPlaneRow, DecodeFloorRow, Roofline, RooflineSection
+from m3probe.model.tables import Array
 from m3probe.plugs import Analyzer
 
 
@@ -33,37 +37,49 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
         return _without_device(rec, seen, known, unknown)
     peaks = peaks_of(device, known.rank.tp if known else 1)
     decode = decode_of(seen, known, peaks) if known else None
-    if isinstance(decode, str):
+    step = None
+    if isinstance(decode, Decode):
+        step = _Step(decode_row(decode, step_times_ns(seen, decode)), "steps", decode.steps)
+    elif known and (counted := counted_decode(rec, known, peaks)):
+        step = _Step(decode_row(counted[0], (counted[1], None)), "step_counts", counted[0].steps)
+    elif decode:
         unknown.append(decode)
-    parts = part_rows(seen, decode) if isinstance(decode, Decode) else []
-    rows = [*parts, *gemm_rows(found.shaped, shape, peaks)]
-    return _answer(seen, device, known, decode if isinstance(decode, Decode) else None, rows, unknown)
+    traced = decode if isinstance(decode, Decode) else None
+    rows = [*(part_rows(seen, traced) if traced else ()), *gemm_rows(found.shaped, shape, peaks)]
+    control = control_plane(seen, known, traced)
+    section = _section(device, rows, step, control[0] if control else None, unknown)
+    findings: list[Finding] = [*headroom(seen, basis(rec), rows), *below_floor(seen, rows)]
+    findings += control_finding(seen, *control, known) if control else ()
+    findings += step_finding(seen, step.row, (step.table, step.rows), unknown) if step else ()
+    return Answer((RooflineSection(section),), tuple(findings))
 
 
 ANALYZER = Analyzer(title="How far from the least time that it can take?", order=45, judge=judge)
 
 
-def _answer(
-    seen: View, device: Accelerator, model: Model | None, decode: Decode | None, rows: list[Seen], unknown: list[str]
-) -> Answer:
-    doubts = [] if device.certain else [device.note]
-    control = control_plane(seen, model, decode)
-    step = decode_row(seen, decode) if decode else None
-    rows.sort(key=lambda one: (not one.row.part, (one.floor_ns or 0) - (one.observed_ns or 0)))
-    section = Roofline(
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """The mean decode step, and the rows of a table that show it."""
+
+    row: DecodeFloorRow
+    table: str
+    rows: Array
+
+
+def _section(
+    device: Accelerator, rows: list[Seen], step: _Step | None, control: ControlPlaneRow | None, unknown: list[str]
+) -> Roofline:
+    ordered = sorted(rows, key=lambda one: (not one.row.part, (one.floor_ns or 0) - (one.observed_ns or 0)))
+    return Roofline(
         device=device.name,
         certain=device.certain,
         bytes_per_s=device.hbm_bytes_per_s.value,
         peak_tflops={word: figure.value for word, figure in device.peak_tflops.items()},
-        rows=tuple(one.row for one in rows),
-        decode=step,
-        control_plane=control[0] if control else None,
-        unknown=(*doubts, *unknown),
+        rows=tuple(one.row for one in ordered),
+        decode=step.row if step else None,
+        control_plane=control,
+        unknown=(*([] if device.certain else [device.note]), *unknown),
     )
-    findings: list[Finding] = [*headroom(seen, basis(seen.rec), rows), *below_floor(seen, rows)]
-    findings += control_finding(seen, *control, model) if control else ()
-    findings += step_finding(seen, step, unknown) if step else ()
-    return Answer((RooflineSection(section),), tuple(findings))
 
 
 def _without_device(rec: Recording, seen: View, model: Model | None, unknown: list[str]) -> Answer:

@@ -161,8 +161,8 @@ def _weight(config: ModelConfig, rank: Rank, formats: Formats, batch: Batch, gem
     word = known.get(name, shared or formats.linear)
     if word is None:
         return name, "the format of its weights is not known", None
-    # blocks of weights meet blocks of activations (W8A8, W4A4); the FP32 router casts BF16 rows
-    activation = word if floors.FORMATS[word].blocks else "bf16"
+    # quantised weights can meet activations of their own format (W8A8, W4A4); the FP32 router casts BF16 rows
+    activation = word if floors.FORMATS[word].value_bytes < floors.FORMATS["bf16"].value_bytes else "bf16"
     if gemm.kind == "linear":
         whole = rank.tp if name == "lm_head" and rank.whole_head else 1
         # the head multiplies only rows that are sampled: one of each request without drafts

@@ -87,11 +87,12 @@ def _decode(page: Page, row: DecodeFloorRow) -> None:
     parts = ", ".join(f"{part.what} {ms(part.floor_ns, 3)}" for part in largest)
     context = f" of {row.context:,.0f} tokens" if row.context else ""
     times = f"{row.step_ns / row.floor_ns:,.1f} x the least" if row.step_ns and row.floor_ns else UNKNOWN
+    busy = "" if row.busy_ns is None else f"; {ms(row.busy_ns, 3)} ms with GPU work"
     page.blank()
     page.say(
         ("decode step ", "bold"),
         f"{row.rows:,.1f} rows{context}: at the least {ms(row.floor_ns, 3)} ms for {row.bytes / 1e9:,.2f} GB ({parts}); took "
-        f"{ms(row.step_ns, 3)} ms, {times}; {ms(row.busy_ns, 3)} ms with GPU work",
+        f"{ms(row.step_ns, 3)} ms, {times}{busy}",
         indent=2,
         hang=2,
     )
