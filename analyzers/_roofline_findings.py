@@ -35,8 +35,12 @@ _PARTS = {
 }
 
 
-def headroom(view: View, base: Basis | None, seen: Sequence[Seen]) -> Iterator[Finding]:
-    """Time above the floor of what ran in the steps that bounds are shares of, the most time first."""
+def headroom(view: View, base: Basis | None, seen: Sequence[Seen], *, certain: bool = True) -> Iterator[Finding]:
+    """Time above the floor of what ran in the steps that bounds are shares of, the most time first.
+
+    Args:
+        certain: the device is known; the peaks of one that may be another are worth less.
+    """
     above = [s for s in seen if base and s.row.phase == base.where and s.floor_ns and s.row.ratio and s.row.ratio > 1]
     above.sort(key=lambda s: (s.floor_ns or 0.0) - (s.observed_ns or 0))
     told = 0
@@ -44,7 +48,7 @@ def headroom(view: View, base: Basis | None, seen: Sequence[Seen]) -> Iterator[F
         bound = _bound(view, base, one) if base else None
         if bound and bound.high >= LEAST and told < SHOWN:
             told += 1
-            yield _headroom(view, one, bound)
+            yield replace(_headroom(view, one, bound), confidence="medium" if certain else "low")
 
 
 def _bound(view: View, base: Basis, one: Seen) -> Bound:
@@ -82,7 +86,6 @@ def _headroom(view: View, one: Seen, bound: Bound) -> Finding:
         ),
         advice=f"{_PARTS.get(row.what, '')}{_BY[row.bound_by]}",
         bound=bound,
-        confidence="medium",
         trusted=view.trusted,
     )
 

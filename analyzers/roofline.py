@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from m3probe.analyzers._basis import basis
 from m3probe.analyzers._gemm import gemms
@@ -14,7 +14,7 @@ from m3probe.analyzers._roofline_findings import below_floor, headroom, step_fin
 from m3probe.analyzers._roofline_gemms import Seen, gemm_rows
 from m3probe.analyzers._roofline_known import Model, device_of, model_of, peaks_of
 from m3probe.analyzers._roofline_live import counted_decode
-from m3probe.analyzers._view import View, view
+from m3probe.analyzers._view import View, kernel_names, view
 from m3probe.hardware import Accelerator
 from m3probe.model.findings import Finding
 from m3probe.model.recording import Recording
@@ -33,6 +33,8 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
     model = model_of(rec, so_far, found, shape, layers(seen), mesh=bool(device and device.link_peers))
     unknown = [model] if isinstance(model, str) else list(model.notes)
     known = None if isinstance(model, str) else model
+    if known and any(name.category == "indexer.page_table" for name in kernel_names(seen).values()):
+        known = replace(known, rank=replace(known.rank, page_table=True))
     if device is None:
         return _without_device(rec, seen, known, unknown)
     peaks = peaks_of(device, known.rank.tp if known else 1)
@@ -48,7 +50,7 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
     rows = [*(part_rows(seen, traced) if traced else ()), *gemm_rows(found.shaped, shape, peaks)]
     control = control_plane(seen, known, traced)
     section = _section(device, rows, step, control[0] if control else None, unknown)
-    findings: list[Finding] = [*headroom(seen, basis(rec), rows), *below_floor(seen, rows)]
+    findings: list[Finding] = [*headroom(seen, basis(rec), rows, certain=device.certain), *below_floor(seen, rows)]
     findings += control_finding(seen, *control, known) if control else ()
     findings += step_finding(seen, step.row, (step.table, step.rows), unknown) if step else ()
     return Answer((RooflineSection(section),), tuple(findings))

@@ -95,7 +95,8 @@ def test_a_device_that_is_none_of_the_known_ones_is_named(tmp_path: Path) -> Non
 def test_a_device_that_may_be_another_says_so(tmp_path: Path) -> None:
     """gfx942 with 304 units is an MI300X or an MI325X, whose memories differ by 13 %."""
     signature = {"name": "", "numSms": 304, "warpSize": 64, "computeMajor": 9, "computeMinor": 4}
-    found, _ = judged(recording(tmp_path, linears([(2560, 6144)]), deviceProperties=[{"id": 0, **signature}]))
+    found, findings = judged(recording(tmp_path, linears([(2560, 6144)]), deviceProperties=[{"id": 0, **signature}]))
+    assert findings["roofline.headroom.8x2560x6144"].confidence == "low"
     assert (found.device, found.certain) == ("MI300X", False)
     assert "MI325X" in found.unknown[0]
 
@@ -203,6 +204,18 @@ def test_choosing_blocks_beside_attending(tmp_path: Path) -> None:
     )
     assert "3.00 x" in finding.claim
     assert "from 2,048 tokens on" in finding.advice
+
+
+def test_a_page_table_that_was_built_is_in_the_bytes(tmp_path: Path) -> None:
+    plain, paged = (
+        judged(as_m3(on_h200(tmp_path, steps(2, names, said=KEYED))), index_of("bf16"))[0].control_plane
+        for names in ([SCORE, ATTEND], [SCORE, "_build_sparse_block_table_kernel", ATTEND])
+    )
+    assert plain is not None and paged is not None
+    assert paged.parts_ns["page table"] == 2000
+    assert plain.choose_bytes is not None and paged.choose_bytes is not None
+    # ids of 16 blocks of 8 pages for two rows of one layer, written and read
+    assert paged.choose_bytes - plain.choose_bytes == 2 * 2 * 16 * 8 * 4
 
 
 def test_a_model_without_sparse_attention_has_no_control_plane(tmp_path: Path) -> None:
