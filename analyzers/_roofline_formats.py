@@ -68,17 +68,25 @@ def _module_format(dtype: str, quant: str) -> str | None:
 
 
 def formats_of(rec: Recording, so_far: Answer, found: Gemms, shape: Layout | None, modules: Modules) -> Formats:
-    """From live modules, else from the server's configuration, else from the operators that ran."""
+    """From live modules, else from the operators that ran, else from the server's configuration."""
     setup, held = rec.meta.setup, modules.formats
     caches = _caches(rec, so_far, setup)
     return Formats(
-        linear=held.get("linear") or _said(setup, "linear_quant") or _of_shapes(found, shape, LINEAR),
-        experts=held.get("moe") or _said(setup, "moe_quant") or _of_shapes(found, shape, GROUPED),
+        linear=held.get("linear") or _of_shapes(found, shape, LINEAR) or _said(setup, "linear_quant"),
+        experts=held.get("moe") or _of_shapes(found, shape, GROUPED) or _said(setup, "moe_quant"),
         kv=caches["main"],
         index=caches["index"],
         lm_head=held.get("lm_head") or "bf16",
         router=held.get("router") or "fp32",
     )
+
+
+def as_configured(formats: Formats, found: Gemms, shape: Layout | None, modules: Modules) -> Iterator[str]:
+    """Formats that nothing but the configuration tells: what ran may have been given others."""
+    for kind, module, word in ((LINEAR, "linear", formats.linear), (GROUPED, "moe", formats.experts)):
+        if word and not modules.formats.get(module) and not _of_shapes(found, shape, kind):
+            weights = "experts' weights" if module == "moe" else "linear weights"
+            yield f"{weights} are taken as {word}, as configured: no operator and no guest shows them"
 
 
 def _said(setup: Setup | None, name: str) -> str | None:

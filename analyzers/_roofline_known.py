@@ -11,7 +11,7 @@ from m3probe.analyzers._layers import Layers
 from m3probe.analyzers._layout import Layout
 from m3probe.analyzers._ledger import of_role
 from m3probe.analyzers._live_profiled import in_window
-from m3probe.analyzers._roofline_formats import formats_of, modules_of, routing_of
+from m3probe.analyzers._roofline_formats import as_configured, formats_of, modules_of, routing_of
 from m3probe.analyzers._roofline_served import ServedLayout, served_device, served_layout
 from m3probe.fastpaths.index_reuse import computing_layers
 from m3probe.hardware import Accelerator, identify
@@ -98,6 +98,7 @@ def model_of(
         mesh=mesh,
     )
     formats, routing = formats_of(rec, so_far, found, shape, modules), tuple(routing_of(rec, config.num_experts))
+    notes += as_configured(formats, found, shape, modules)
     return Model(config, rank, formats, routing, tuple(notes))
 
 

@@ -161,6 +161,20 @@ def test_without_a_format_of_the_experts_they_have_no_floor(tmp_path: Path) -> N
     assert (row.floor_ns, row.note) == (None, "the format of its weights is not known")
 
 
+def test_a_format_that_only_the_configuration_tells_is_told_as_such(tmp_path: Path) -> None:
+    found, _ = judged(as_m3(on_h200(tmp_path, steps(2, said=KEYED)), moe_quant="mxfp8"))
+    said = "experts' weights are taken as mxfp8, as configured: no operator and no guest shows them"
+    assert said in found.unknown
+    assert "no mxfp8 peak of H200" in part(found, "moe_gemm").note
+
+
+def test_operators_that_ran_are_believed_before_the_configuration() -> None:
+    rec = as_m3(open_recording([GRAPH]), linear_quant="mxfp8")
+    row = part(judged(rec)[0], "gemm")
+    # BF16 weights of nine layers and the whole vocabulary, 8 rows: 3,476 MB; as MXFP8 they were 2,986
+    assert row.bytes == pytest.approx(3_476.3e6, rel=1e-4)
+
+
 def test_without_a_model_only_shapes_are_judged(tmp_path: Path) -> None:
     found, findings = judged(on_h200(tmp_path, steps(2, said=KEYED)))
     assert found.decode is None

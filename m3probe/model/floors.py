@@ -193,7 +193,8 @@ def distinct_experts(experts: int, top_k: int, rows: int, always: int = 0) -> fl
     ``always`` are slots that every row takes (a fused shared expert), counted in neither of the two.  Real routing is
     uneven and hits fewer: where routing was recorded, use `distinct_by_share`.
     """
-    return experts * (1.0 - (1.0 - top_k / experts) ** rows) + always * (rows > 0)
+    chosen = min(top_k, experts)
+    return experts * (1.0 - (1.0 - chosen / experts) ** rows) + always * (rows > 0)
 
 
 def distinct_by_share(shares: Sequence[float], rows: int) -> float:
