@@ -14,6 +14,7 @@ from m3probe.model.clock import ClockSection
 from m3probe.model.findings import Bound, Finding
 from m3probe.model.live_report import LiveSection
 from m3probe.model.path_report import PathsSection
+from m3probe.model.roofline_report import RooflineSection
 
 SCHEMA_VERSION = "1"
 
@@ -344,6 +345,7 @@ Section = (
     | LiveSection
     | BenchSection
     | ClockSection
+    | RooflineSection
 )
 S = TypeVar("S")
 

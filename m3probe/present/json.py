@@ -29,6 +29,7 @@ from m3probe.model.report import (
     SummarySection,
     TrustSection,
 )
+from m3probe.model.roofline_report import RooflineSection
 from m3probe.present.escape import safe
 
 _ORDER: tuple[tuple[type[object], tuple[str, ...]], ...] = (
@@ -39,6 +40,7 @@ _ORDER: tuple[tuple[type[object], tuple[str, ...]], ...] = (
     (ShapesSection, ("shapes", "model_match")),
     (RepeatsSection, ("repeats", "graph_coverage", "costs", "layers")),
     (BytesSection, ("bytes",)),
+    (RooflineSection, ("roofline",)),
     (PathsSection, ("paths", "gates", "recipe")),
     (QueuesSection, ("queues", "queue_rows")),
 )

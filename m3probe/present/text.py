@@ -16,6 +16,7 @@ from m3probe.model.report import (
     SummarySection,
     TrustSection,
 )
+from m3probe.model.roofline_report import RooflineSection
 from m3probe.present._bench import bench
 from m3probe.present._clocks import joined
 from m3probe.present._explain import explained
@@ -26,6 +27,7 @@ from m3probe.present._paths import paths
 from m3probe.present._planes import planes, queues
 from m3probe.present._ran import ran
 from m3probe.present._repeats import repeats
+from m3probe.present._roofline import roofline
 from m3probe.present._shapes import shapes
 from m3probe.present._top import top
 
@@ -60,6 +62,7 @@ def report_text(
         shapes(page, answer.section(ShapesSection), answer.findings)
         repeats(page, answer.section(RepeatsSection), timed=not _unwindowed(answer))
         planes(page, answer.section(BytesSection))
+        roofline(page, answer.section(RooflineSection))
     if not kinds or _LOG in kinds:
         paths(page, answer.section(PathsSection))
     bench(page, answer.section(BenchSection))
