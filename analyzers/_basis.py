@@ -149,6 +149,11 @@ def removable_share(rec: Recording, kernels: Array, basis: Basis, transfers: Arr
     return Bound(0.0, share, FORMULA.format(basis=basis.name) + more, basis.name, (worked,))
 
 
+def part_of(part_ns: int, whole_ns: int, formula: str, name: str) -> Bound:
+    """The bound of a time that is a plain part of another one, named ``name``."""
+    return Bound(0.0, part_ns / whole_ns, formula, name, (f"{part_ns:,} ns / {whole_ns:,} ns",))
+
+
 def step_share(rec: Recording, kernels: Array, basis: Basis, transfers: Array = _NOTHING) -> float:
     """Plain sum of the durations of this work over step time; streams that overlap can bring it above 1."""
     chosen = basis.chosen(rec, kernels, transfers)

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from m3probe.analyzers._basis import part_of
 from m3probe.analyzers._coverage import launches_of
 from m3probe.analyzers._engine import count, once, told
 from m3probe.analyzers._idle import KERNELS, WORDS, idle_of
 from m3probe.analyzers._view import View, decode_tokens, in_phases, ms, percent
-from m3probe.model.findings import Bound, Finding, evidence
+from m3probe.model.findings import Finding, evidence
 from m3probe.model.recording import Recording
 from m3probe.model.report import Costs
 from m3probe.model.tables import Array
@@ -130,10 +131,9 @@ def _launch_bound_finding(view: View, explained: str) -> Finding:
     bound, waits = None, f" (the idle time is bounded by {explained})"
     if not explained and view.decode is not None:
         idle = idle_of(view.rec, view.time, steps)
-        share = idle.inside_ns / idle.window_ns
-        waits = f", and the device is idle {percent(share)} of {view.decode.name} {WORDS[KERNELS]}"
         formula = f"idle time {WORDS[KERNELS]} / {view.decode.name}, if launches cost the device nothing"
-        bound = Bound(0.0, share, formula, view.decode.name)
+        bound = part_of(idle.inside_ns, idle.window_ns, formula, view.decode.name)
+        waits = f", and the device is idle {percent(bound.high)} of {view.decode.name} {WORDS[KERNELS]}"
     return Finding(
         id="repeats.launch_bound",
         question="repeats",

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from m3probe.analyzers._basis import part_of
 from m3probe.analyzers._engine import count, told
 from m3probe.analyzers._idle import KERNELS, WORDS, idle_of
 from m3probe.analyzers._view import View, decode_tokens, in_phases, ms, percent
-from m3probe.model.findings import Bound, Finding, evidence
+from m3probe.model.findings import Finding, evidence
 from m3probe.model.recording import Recording
 from m3probe.model.report import CoverageRow
 from m3probe.model.tables import Array
@@ -84,12 +85,11 @@ def _all_eager(view: View, eager: Array, calls: Array) -> Finding:
     bound, waits = None, ""
     if view.decode is not None:
         idle = idle_of(view.rec, view.time, view.decode.steps)
-        share = idle.inside_ns / idle.window_ns
-        waits = f"; the device is idle {percent(share)} of {view.decode.name} {WORDS[KERNELS]}"
         formula = (
             f"idle time {WORDS[KERNELS]} / {view.decode.name}, if a graph left no gap; the wait between steps stays"
         )
-        bound = Bound(0.0, share, formula, view.decode.name)
+        bound = part_of(idle.inside_ns, idle.window_ns, formula, view.decode.name)
+        waits = f"; the device is idle {percent(bound.high)} of {view.decode.name} {WORDS[KERNELS]}"
     return Finding(
         id="repeats.decode_eager",
         question="repeats",
@@ -122,7 +122,7 @@ def _some_eager(view: View, eager: Array, decode: Array) -> Finding:
         idle_ns = idle_of(rec, view.time, lost).inside_ns
         waits = f"; the device was idle {ms(idle_ns)} {WORDS[KERNELS]} in them"
         formula = f"idle time {WORDS[KERNELS]} in these steps / {view.decode.name}"
-        bound = Bound(0.0, idle_ns / view.decode.window_ns, formula, view.decode.name)
+        bound = part_of(idle_ns, view.decode.window_ns, formula, view.decode.name)
     return Finding(
         id="repeats.eager_decode_steps",
         question="repeats",

@@ -32,7 +32,7 @@ def profiled_slower(rec: Recording) -> Iterator[Finding]:
     if not len(rows) or not len(rec.tables["windows"]["file"]):
         return
     rows, took = _times(table, rows)
-    inside = _in_window(rec, table["file"][rows], table["step"][rows])
+    inside = in_window(rec, table["file"][rows], table["step"][rows])
     kinds = np.stack([table[name][rows] for name in ("mode", "padded_rows")], axis=1)
     for mode, padded in np.unique(kinds, axis=0).tolist():
         here = (kinds == (mode, padded)).all(axis=1)
@@ -63,7 +63,8 @@ def _alike(keys: Array, those: Array) -> Array:
     return found
 
 
-def _in_window(rec: Recording, file: Array, step: Array) -> Array:
+def in_window(rec: Recording, file: Array, step: Array) -> Array:
+    """Mask over steps (file and number of each): those that ran while a profiler window was open."""
     windows = rec.tables["windows"]
     found = np.zeros(len(step), dtype=bool)
     for of, first, steps in zip(*(windows[name].tolist() for name in ("file", "first_step", "steps")), strict=True):

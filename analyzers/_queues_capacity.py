@@ -21,7 +21,7 @@ from m3probe.analyzers._queues_evidence import RUNS, of_counters, of_line, of_se
 from m3probe.analyzers._queues_servers import Server, servers_seen
 from m3probe.analyzers._queues_shape import GROWS, line
 from m3probe.analyzers._view import percent
-from m3probe.model.findings import Bound, Evidence, Finding, evidence
+from m3probe.model.findings import Bound, Evidence, Finding, evidence, figure
 from m3probe.model.recording import Recording
 
 GAP = 0.02
@@ -128,6 +128,7 @@ def _prefix(rec: Recording, server: Server, best: Theoretical) -> Iterator[Findi
             1 - 1 / factor,
             "1 - (1 - endless cache's hit rate) / (1 - achieved hit rate), if no prefix were computed again",
             PROMPT_WORK,
+            (f"1 - (1 - {figure(best.rate)}) / (1 - {figure(rate)})",),
         ),
         confidence="medium",
     )

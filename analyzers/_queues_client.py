@@ -12,7 +12,7 @@ from m3probe.analyzers._queues_servers import PREFILL, Server, servers_seen
 from m3probe.analyzers._queues_shape import DRAINS, EMPTY, LEAST_FOR_TREND, ROSE_AND_FELL
 from m3probe.analyzers._view import percent
 from m3probe.model.bench import BenchRun, LittleLaw, little
-from m3probe.model.findings import Bound, Evidence, Finding
+from m3probe.model.findings import Bound, Evidence, Finding, figure
 from m3probe.model.recording import Recording
 
 LATENCY = "request latency"
@@ -79,7 +79,9 @@ def _gpus(run: BenchRun) -> str:
 
 def _bound(part: float, law: LittleLaw, what: str) -> Bound:
     formula = f"{what}, of TTFT + TPOT x (output tokens - 1), if it took no time"
-    return Bound(0.0, part / (law.in_flight or 1.0), formula, LATENCY)
+    whole = law.in_flight or 1.0
+    worked = f"{figure(part, 'requests')} / {figure(whole, 'requests')}"
+    return Bound(0.0, part / whole, formula, LATENCY, (worked,))
 
 
 def _prefill(place: int, run: BenchRun, law: LittleLaw, of: float, servers: list[Server], held: Held) -> Finding:
@@ -116,7 +118,8 @@ def _admission(place: int, run: BenchRun, law: LittleLaw, of: float, servers: li
     bound = None
     if held.queue_s is not None and whole_s > 0:
         what = "the server's queue time, of TTFT + TPOT x (output tokens - 1), if it took no time"
-        bound = Bound(0.0, min(held.queue_s / whole_s, 1.0), what, LATENCY)
+        worked = f"min({figure(held.queue_s, 's')} / {figure(whole_s, 's')}, 1)"
+        bound = Bound(0.0, min(held.queue_s / whole_s, 1.0), what, LATENCY, (worked,))
     return Finding(
         id=f"queues.admission.run.{place}",
         question="queues",
@@ -185,8 +188,9 @@ def _hidden(run: BenchRun, servers: list[Server]) -> Iterator[Finding]:
         )
         whole = (law.in_flight or 0.0) / (law.request_throughput or 1.0)
         if whole > 0:
-            share = min(waits / whole, 1.0)
-            bound = Bound(0.0, share, "(client TTFT - server TTFT) of TTFT + TPOT x (output tokens - 1)", LATENCY)
+            formula = "(client TTFT - server TTFT) of TTFT + TPOT x (output tokens - 1)"
+            worked = f"min({figure(waits, 's')} / {figure(whole, 's')}, 1)"
+            bound = Bound(0.0, min(waits / whole, 1.0), formula, LATENCY, (worked,))
     yield Finding(
         id="queues.outside_vllm",
         question="queues",

@@ -23,13 +23,19 @@ LEVELS = (
 """Finding ids by their beginning, outermost level first. Bounds of unlike bases are not compared; within a level they are."""
 
 
+def level_of(finding: Finding) -> tuple[int, str] | None:
+    """(place of its level, why the level comes there); None for a finding of no queue, limit or cache."""
+    for place, (level, why) in enumerate(LEVELS):
+        if finding.id == level or finding.id.startswith(f"{level}."):
+            grows = level != "queues.kv_transfer" or finding.verdict == "grows"
+            return (place, why) if grows else None
+    return None
+
+
 def next_queue(findings: Sequence[Finding]) -> NextBottleneck | None:
     """The finding to act on; None where no queue was found short."""
-    for level, why in LEVELS:
-        found = [f for f in findings if (f.id == level or f.id.startswith(f"{level}.")) and f.trusted]
-        if level == "queues.kv_transfer":
-            found = [f for f in found if f.verdict == "grows"]
-        if found:
-            best = max(found, key=lambda f: f.bound.high if f.bound else 0.0)
-            return NextBottleneck(best.id, best.bound, why)
-    return None
+    found = [(level, f) for f in findings if f.trusted and (level := level_of(f))]
+    if not found:
+        return None
+    (_, why), best = min(found, key=lambda pair: (pair[0][0], -(pair[1].bound.high if pair[1].bound else 0.0)))
+    return NextBottleneck(best.id, best.bound, why)

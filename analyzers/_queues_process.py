@@ -12,7 +12,7 @@ from m3probe.analyzers._queues_rows import front_end_s
 from m3probe.analyzers._queues_servers import Server, servers_seen
 from m3probe.analyzers._queues_shape import line
 from m3probe.analyzers._view import percent
-from m3probe.model.findings import Bound, Evidence, Finding, evidence
+from m3probe.model.findings import Bound, Evidence, Finding, evidence, figure
 from m3probe.model.limits import BASE_FDS, PER_REQUEST, descriptors_for
 from m3probe.model.recording import Recording
 from m3probe.schema.roles import Role
@@ -58,7 +58,8 @@ def _front_end(name: str, found: tuple[float, Evidence] | None, server: Server |
     bound = None
     if rest is not None and whole is not None and whole.mean_s > 0:
         formula = "(whole latency - queue - prefill - decode) / whole latency, if the API server took no time"
-        bound = Bound(0.0, min(rest / whole.mean_s, 1.0), formula, LATENCY)
+        worked = f"min({figure(rest, 's')} / {figure(whole.mean_s, 's')}, 1)"
+        bound = Bound(0.0, min(rest / whole.mean_s, 1.0), formula, LATENCY, (worked,))
     of = f" of {name}" if name else ""
     beside = f"; a request spends {rest * 1e3:,.1f} ms in it" if rest is not None else ""
     yield Finding(

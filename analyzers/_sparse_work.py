@@ -91,7 +91,8 @@ def _every_layer(view: View, scores: Array, sparse: int) -> Finding:
         cost = f", {ms(view.time_ns(rows) / len(timed))} of kernel time per decode step"
         kept = f" x {sparse - 1}/{sparse} (one layer still chooses)"
         whole = removable_share(view.rec, view.kernels_of(rows), view.decode, more=kept)
-        bound = replace(whole, high=whole.high * (sparse - 1) / sparse)
+        worked = tuple(f"{each} * {sparse - 1} / {sparse}" for each in whole.arithmetic)
+        bound = replace(whole, high=whole.high * (sparse - 1) / sparse, arithmetic=worked)
     return Finding(
         id="repeats.index_every_layer",
         question="repeats",

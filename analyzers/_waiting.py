@@ -41,7 +41,11 @@ def idle_finding(view: View, base: Basis, idle: Idle | None, causes: Iterable[Fi
     if rest > 1e-9:  # less is rounding
         less = f", less what {named} bounds" if causes else ""
         formula = f"idle time / {base.name}{less}, if the next kernel were always ready"
-        bound = Bound(0.0, rest, formula, base.name)
+        less = "".join(
+            f" - ({cause.bound.arithmetic[0]})" for cause in causes if cause.bound and cause.bound.arithmetic
+        )
+        worked = f"({base.window_ns:,} ns - {base.busy_ns:,} ns) / {base.window_ns:,} ns{less}"
+        bound = Bound(0.0, rest, formula, base.name, (worked,))
     return Finding(
         id=IDLE,
         question="next_bottleneck",

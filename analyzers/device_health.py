@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from m3probe.analyzers._basis import basis
 from m3probe.analyzers._device_ranks import of_gpu, wait_sentence
 from m3probe.analyzers._device_state import BUSY, CLOCK, Gpu, gpus
-from m3probe.model.findings import Finding, evidence
+from m3probe.model.findings import Bound, Finding, evidence, figure
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer
 from m3probe.plugs import Analyzer
 
 QUESTION = "device_health"
+GPU_TIME = "the slow GPU's time"
+"""What a clock's bound is a share of where no step was timed."""
 _NEAR_CAP = 0.97
 _ERRORS = {
     "ecc_uncorrected": ("uncorrected memory error(s)", "Drain this GPU and reset or replace it: results may be wrong."),
@@ -43,7 +46,9 @@ def _findings(rec: Recording, all_: list[Gpu]) -> Iterator[Finding]:
     yield from _partitions(rec, all_)
 
 
-def _finding(rec: Recording, gpu: Gpu, word: str, verdict: str, claim: str, advice: str) -> Finding:
+def _finding(
+    rec: Recording, gpu: Gpu, word: str, verdict: str, claim: str, advice: str, bound: Bound | None = None
+) -> Finding:
     return Finding(
         id=f"{QUESTION}.{word}.{gpu.gpu}",
         question=QUESTION,
@@ -52,6 +57,7 @@ def _finding(rec: Recording, gpu: Gpu, word: str, verdict: str, claim: str, advi
         where=rec.files[gpu.file].path,
         evidence=(evidence("device_samples", gpu.rows, f"{len(gpu.rows):,} reading(s)"),),
         advice=advice,
+        bound=bound,
     )
 
 
@@ -71,7 +77,13 @@ def _slow(rec: Recording, gpu: Gpu, peers: list[Gpu]) -> Iterator[Finding]:
         f"{_why(gpu)}; {wait_sentence(rec, gpu.gpu)}"
     )
     advice = "Compare its power cap, cooling and partition with the others' before any kernel: the group waits for it."
-    yield _finding(rec, gpu, "slow_clock", "slow", claim, advice)
+    base = basis(rec)
+    name = base.name if base else GPU_TIME
+    worked = f"1 - {figure(gpu.clock, 'MHz')} / {figure(middle, 'MHz')}"
+    formula = (
+        "1 - its clock / the others' median clock, if all its time went with the clock (what waits for memory does not)"
+    )
+    yield _finding(rec, gpu, "slow_clock", "slow", claim, advice, Bound(0.0, short, formula, name, (worked,)))
 
 
 def _why(gpu: Gpu) -> str:

@@ -9,13 +9,18 @@ import numpy as np
 
 from m3probe.analyzers._ledger import WORKING, is_live, of_role, seconds, texts
 from m3probe.analyzers._live_profiled import profiled_slower
-from m3probe.model.findings import Bound, Finding, evidence
+from m3probe.model.findings import Bound, Finding, evidence, figure
 from m3probe.model.live_report import LiveSection, ProcessRow, StepTimeRow, VerifiedRow
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer
 from m3probe.model.tables import NONE, Array
 from m3probe.plugs import Analyzer
 
+STEP_TO_STEP = "time from step to step of the worker"
+"""What these bounds are shares of: a host's clock, so that they are not compared with shares of device time."""
+WAITS = 0.10
+"""Above this share the worker waits for the device, whose time decides then."""
+_OF_WORKER = ("prepare", "launch", "wait", "idle")
 PARTS = ("schedule", "prepare", "launch", "wait", "output", "idle")
 
 
@@ -109,35 +114,71 @@ def _unseen(rec: Recording) -> Iterator[str]:
 
 
 def _host_share(rec: Recording, rows: tuple[StepTimeRow, ...]) -> Iterator[Finding]:
-    """Decode time in which the worker waits for its next step: the engine, the front end, or no work."""
+    """Decode time in which the worker waits for its next step, and in which its host prepares and launches one."""
     decode = [row for row in rows if row.phase == "decode" and row.idle_ns is not None]
     for row in decode:
-        busy = sum(getattr(row, f"{part}_ns") or 0.0 for part in ("prepare", "launch", "wait"))
-        idle = row.idle_ns or 0.0
-        if busy + idle <= 0:
-            continue
-        share = idle / (busy + idle)
-        parts = ", ".join(
-            f"{part} {getattr(row, part + '_ns') / 1e3:,.0f} µs"
-            for part in PARTS
-            if getattr(row, part + "_ns") is not None
-        )
-        yield Finding(
-            id=f"live.between_steps.{row.graph_mode.lower()}",
-            question="queues",
-            verdict="measured",
-            claim=f"decode ({row.graph_mode}): between two steps the worker waits {idle / 1e3:,.0f} µs, "
-            f"{share:.1%} of the time from step to step ({parts})",
-            where="decode",
-            evidence=(
-                evidence("step_counts", of_role(rec, "step_counts", "worker"), f"{row.steps:,.0f} steps a rank"),
-            ),
-            bound=Bound(0.0, share, "idle / (prepare + launch + wait + idle), if the next step were always ready"),
-            advice="Under load this is the engine's and the front end's time; without load it is no bottleneck: compare with "
-            "the requests that wait",
-            confidence="medium",
-            trusted=False,  # an idle server waits too: alone it names no bottleneck
-        )
+        if sum(_worker_ns(row)) > 0:
+            yield _between_steps(rec, row)
+            yield from _on_host(rec, row)
+
+
+def _worker_ns(row: StepTimeRow) -> tuple[float, float, float, float]:
+    """Prepare, launch, wait and idle of one step; 0 for a part that was not taken."""
+    prepare, launch, wait, idle = (getattr(row, f"{part}_ns") or 0.0 for part in _OF_WORKER)
+    return prepare, launch, wait, idle
+
+
+def _bound(row: StepTimeRow, *parts: str, when: str) -> Bound:
+    """These parts of the time from step to step."""
+    times = dict(zip(_OF_WORKER, _worker_ns(row), strict=True))
+    top = " + ".join(figure(times[part], "ns") for part in parts)
+    worked = f"({top}) / ({' + '.join(figure(ns, 'ns') for ns in times.values())})"
+    formula = f"{' + '.join(parts)} / ({' + '.join(times)}), {when}"
+    return Bound(0.0, sum(times[part] for part in parts) / sum(times.values()), formula, STEP_TO_STEP, (worked,))
+
+
+def _between_steps(rec: Recording, row: StepTimeRow) -> Finding:
+    bound = _bound(row, "idle", when="if the next step were always ready")
+    parts = ", ".join(
+        f"{part} {getattr(row, part + '_ns') / 1e3:,.0f} µs" for part in PARTS if getattr(row, part + "_ns") is not None
+    )
+    return Finding(
+        id=f"live.between_steps.{row.graph_mode.lower()}",
+        question="queues",
+        verdict="measured",
+        claim=f"decode ({row.graph_mode}): between two steps the worker waits {(row.idle_ns or 0.0) / 1e3:,.0f} µs, "
+        f"{bound.high:.1%} of the time from step to step ({parts})",
+        where="decode",
+        evidence=(evidence("step_counts", of_role(rec, "step_counts", "worker"), f"{row.steps:,.0f} steps a rank"),),
+        bound=bound,
+        advice="Under load this is the engine's and the front end's time; without load it is no bottleneck: compare with "
+        "the requests that wait",
+        confidence="medium",
+        trusted=False,  # an idle server waits too: alone it names no bottleneck
+    )
+
+
+def _on_host(rec: Recording, row: StepTimeRow) -> Iterator[Finding]:
+    """The host's own work of a step; while it waits for the device behind that, the device decides."""
+    prepare, launch, wait, idle = _worker_ns(row)
+    if prepare + launch <= 0:
+        return
+    bound = _bound(row, "prepare", "launch", when="if the host took no time; what the device does meanwhile stays")
+    waits = wait / (prepare + launch + wait + idle)
+    beside = f"; it then waits {waits:.1%} for the device, which decides as long as it does" if waits > WAITS else ""
+    yield Finding(
+        id=f"live.host_time.{row.graph_mode.lower()}",
+        question="repeats",
+        verdict="measured",
+        claim=f"decode ({row.graph_mode}): the host takes {prepare / 1e3:,.0f} µs to prepare a step and {launch / 1e3:,.0f} µs to "
+        f"launch it, {bound.high:.1%} of the time from step to step{beside}",
+        where="decode",
+        evidence=(evidence("step_counts", of_role(rec, "step_counts", "worker"), f"{row.steps:,.0f} steps a rank"),),
+        bound=bound,
+        advice="Prepare less per step, or while the previous one runs (asynchronous scheduling); graphs make launching one call",
+        confidence="low" if waits > WAITS else "medium",
+        trusted=False,  # on a CPU the launch is the computation; and the device's own time stands beside it in no record
+    )
 
 
 def _broken(rows: tuple[VerifiedRow, ...]) -> Iterator[Finding]:

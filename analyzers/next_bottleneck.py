@@ -10,6 +10,7 @@ from m3probe.analyzers import _figures as figures
 from m3probe.analyzers._basis import Basis, basis, removable_share, step_share
 from m3probe.analyzers._idle import KERNELS, Idle, idle_of
 from m3probe.analyzers._queues_next import next_queue
+from m3probe.analyzers._ranking import COPIES, FAMILY, in_order, ranking, waiting
 from m3probe.analyzers._view import View, percent, view
 from m3probe.analyzers._waiting import CAUSES, IDLE, idle_finding, level
 from m3probe.analyzers._whole import whole
@@ -52,7 +53,6 @@ _COPIES_ADVICE = (
     "Look at what is copied and which way (question bytes): copies to the host that a step waits for, staging that a "
     "registered buffer would spare, many small ones that one could carry"
 )
-_FAMILY, _COPIES = "next_bottleneck.family.", "next_bottleneck.copies"
 
 
 def judge(rec: Recording, so_far: Answer) -> Answer:
@@ -61,7 +61,8 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
     base = basis(rec)
     if base is None:
         queue = next_queue(so_far.findings)
-        return Answer((BottleneckSection(queue),), () if queue else (_none(seen, _why_not(seen)),))
+        own = [] if queue else [_none(seen, _why_not(seen))]
+        return _answer(rec, queue, "", so_far, own)
     idle = idle_of(rec, seen.time, base.steps) if base.where else None
     causes = [f for f in so_far.findings if f.id in CAUSES and f.bound is not None and f.bound.basis == base.name]
     own = list(_candidates(seen, base))
@@ -69,12 +70,19 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
         own.append(idle_finding(seen, base, idle, causes))
     if not seen.trusted:
         doubts = "; ".join(seen.doubts) or "the evidence is unusable"
-        none = _none(seen, f"no bound holds ({doubts})")
-        return Answer((BottleneckSection(None),), (*own, none))
-    return Answer((BottleneckSection(_choose(base, idle, (*so_far.findings, *own))),), tuple(own))
+        queue = next_queue(so_far.findings)
+        own += [] if queue else [_none(seen, f"no bound holds ({doubts})")]
+        return _answer(rec, queue, base.name, so_far, own)
+    chosen = _choose(rec, base, idle, so_far, own)
+    return _answer(rec, chosen, base.name, so_far, own)
 
 
 ANALYZER = Analyzer(title="What is the next bottleneck?", order=90, judge=judge)
+
+
+def _answer(rec: Recording, chosen: NextBottleneck | None, name: str, so_far: Answer, own: Sequence[Finding]) -> Answer:
+    """The choice, and everything behind it in order."""
+    return Answer((BottleneckSection(chosen, ranking(rec, chosen, name, (*so_far.findings, *own))),), tuple(own))
 
 
 def _why_not(view: View) -> str:
@@ -97,10 +105,10 @@ def _candidates(view: View, base: Basis) -> Iterator[Finding]:
         if index == len(FAMILIES):
             yield _copies(view, base, events.transfer[own & (kind == index)])
         else:
-            yield _family(view, base, FAMILIES[index], events.kernel[own & (kind == index)], (time, overall))
+            yield _family_share(view, base, FAMILIES[index], events.kernel[own & (kind == index)], (time, overall))
 
 
-def _family(view: View, base: Basis, family: Family, kernels: Array, times: tuple[Array, Array]) -> Finding:
+def _family_share(view: View, base: Basis, family: Family, kernels: Array, times: tuple[Array, Array]) -> Finding:
     bound = removable_share(view.rec, kernels, base)
     of_its, of_all = (int(time[FAMILIES.index(family)]) / max(int(time[: len(FAMILIES)].sum()), 1) for time in times)
     takes, beside = _said(step_share(view.rec, kernels, base), bound)
@@ -109,7 +117,7 @@ def _family(view: View, base: Basis, family: Family, kernels: Array, times: tupl
     if family is Family.GEMM and base.where:
         advice = _GEMM_ADVICE.get(Phase(base.where), advice)
     return Finding(
-        id=f"{_FAMILY}{family}",
+        id=f"{FAMILY}{family}",
         question="next_bottleneck",
         verdict="share",
         claim=f"{family} takes {takes} of {base.name} ({percent(of_its)} of its kernel time{everywhere}){beside}",
@@ -140,7 +148,7 @@ def _copies(view: View, base: Basis, transfers: Array) -> Finding:
     bound = removable_share(view.rec, none, base, transfers)
     takes, beside = _said(step_share(view.rec, none, base, transfers), bound)
     return Finding(
-        id=_COPIES,
+        id=COPIES,
         question="next_bottleneck",
         verdict="share",
         claim=f"Copies and fills (memcpy, memset) take {takes} of {base.name}{beside}",
@@ -152,33 +160,33 @@ def _copies(view: View, base: Basis, transfers: Array) -> Finding:
     )
 
 
-def _choose(base: Basis, idle: Idle | None, findings: Sequence[Finding]) -> NextBottleneck | None:
-    """The largest trusted bound, or what names the level above when leaves are flat and the device waits.
-
-    Only bounds on the same step time are compared. Of equal bounds the first wins, so that a finding with a cause
-    beats the plain gap.
-    """
-    bounded = [(f, b) for f in findings if (b := f.bound) and f.trusted and b.high > 0 and b.basis in ("", base.name)]
-    if not bounded:
+def _choose(
+    rec: Recording, base: Basis, idle: Idle | None, so_far: Answer, own: Sequence[Finding]
+) -> NextBottleneck | None:
+    """The first of the ranking, or what names the level above when leaves are flat and the device or a request waits."""
+    findings = (*so_far.findings, *own)
+    placed = in_order(rec, findings, base.name)
+    if not placed:
         return None
-    best, bound = max(bounded, key=lambda pair: pair[1].high)
-    top = max((b.high for f, b in bounded if f.id.startswith((_FAMILY, _COPIES))), default=0.0)
-    flat = top < FLAT_FAMILY or bound.high < FLAT_BOUND
+    best = placed[0].finding
+    top = max((p.high for p in placed if p.is_share), default=0.0)
+    flat = top < FLAT_FAMILY or max(p.high for p in placed) < FLAT_BOUND
     queue = next_queue(findings)
     leaves = f"leaves are flat (the largest of them frees {percent(top)} of {base.name})"
     look = f"the level to look at is the {level(idle)}, above any kernel"
     if flat and queue is not None:
         return NextBottleneck(queue.finding, queue.bound, f"{leaves} and a queue is short: {queue.why}")
     if flat and base.idle > WAITS:
-        best = _level_above(best, idle, [f for f, _ in bounded])
+        best = _level_above(best, idle, [p.finding for p in placed])
         return NextBottleneck(best.id, best.bound, f"{leaves} and the device waits: {look}")
     if flat:
         why = (
-            f"{leaves} and the device does not wait: ask a level up (paths, bytes, state, queue) before another kernel"
+            f"{leaves} and the device does not wait; {waiting(so_far)}: ask a level up (paths, bytes, state, queue) before "
+            "another kernel"
         )
         return NextBottleneck(best.id, best.bound, why)
-    largest = f"the largest trusted bound on {base.name}"
-    return NextBottleneck(best.id, best.bound, f"{largest}; {look}" if best.id in {*CAUSES, IDLE} else largest)
+    first = placed[0].first(base.name)
+    return NextBottleneck(best.id, best.bound, f"{first}; {look}" if best.id in {*CAUSES, IDLE} else first)
 
 
 def _level_above(best: Finding, idle: Idle | None, bounded: Sequence[Finding]) -> Finding:

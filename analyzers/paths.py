@@ -14,6 +14,7 @@ from m3probe.analyzers._gates import gate_rows
 from m3probe.analyzers._ledger import is_live
 from m3probe.analyzers._ledger_paths import with_ledger
 from m3probe.analyzers._log_evidence import log_findings, with_logs
+from m3probe.analyzers._path_bound import with_bound
 from m3probe.analyzers._path_row import looked_at, row_of
 from m3probe.analyzers._places import Cell, Places, places
 from m3probe.analyzers._recipe_row import recipe_finding, recipe_row
@@ -49,7 +50,8 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
         row = with_ledger(rec, name, path, row) if live else row
         row = with_logs(rec, name, path, row)
         rows.append(row)
-        findings.append(_finding(row, found.calls, _asked(where, found.seen), trusted=not hides))
+        told = _finding(row, found.calls, _asked(where, found.seen), trusted=not hides)
+        findings.append(with_bound(rec, path, row, found.calls, told))
     return Answer(
         (PathsSection(tuple(rows), gate_rows(rec), recipe_row(rec)),),
         (*recipe_finding(rec), *log_findings(rec, rows), *(findings if _speaks(rec) else ())),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -31,7 +32,13 @@ _EXITS = """exit status:
 
 
 def split(words: list[str]) -> tuple[list[str], list[str]]:
-    """``recipe ... -- vllm serve ...``: what follows the first ``--`` is another program's command line."""
+    """``recipe ... -- vllm serve ...``: what follows the first ``--`` is another program's command line.
+
+    A file behind ``analyze --explain`` is an input and no finding.
+    """
+    for at, word in enumerate(words[1:], 1):
+        if words[0] == "analyze" and words[at - 1] == "--explain" and (os.sep in word or Path(word).exists()):
+            words = [*words[: at - 1], "--explain=", *words[at:]]
     if words[:1] != ["recipe"] or "--" not in words:
         return words, []
     at = words.index("--")
@@ -65,7 +72,14 @@ def parser_of(verbs_: Mapping[str, Verb]) -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"m3probe {__version__}")
     verbs = parser.add_subparsers(required=True)
-    _add(verbs, "analyze", "answer the five questions from a trace and name the next bottleneck", workload=True)
+    asked = _add(verbs, "analyze", "answer the five questions from a trace and name the next bottleneck", workload=True)
+    asked.add_argument(
+        "--explain",
+        nargs="?",
+        const="",
+        metavar="FINDING",
+        help="print the arithmetic of the ranking, or of one finding, in place of the report",
+    )
     _add(verbs, "inspect", "say what is in a file and whether it can be trusted")
     check = _add(verbs, "assert", "check rules against a trace (for CI)", workload=True, rules=True)
     _add_live(check)

@@ -57,13 +57,14 @@ def analyze(args: argparse.Namespace) -> int:
 
     rec = _read(args)
     report = pipeline.report(rec)
+    pipeline.known_finding(report, args.explain)
     if args.json:
         from m3probe.present.json import report_json
 
         return _said(report_json(report))
     from m3probe.present.text import report_text
 
-    return _said(report_text(report, width=_width(), color=_color(), ascii_only=_plain()))
+    return _said(report_text(report, _width(), _color(), ascii_only=_plain(), explain=args.explain))
 
 
 def inspect(args: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from m3probe.errors import UsageError
 from m3probe.model.findings import Finding
 from m3probe.model.recording import KERNEL_FREE, Recording
 from m3probe.model.report import Answer, ReadNote, Report
@@ -53,6 +54,19 @@ def report(rec: Recording) -> Report:
         answer = answer.plus(_judge(name, plug, rec, answer))
     outcome, notes = reading(rec)
     return Report(outcome=outcome, notes=notes, answer=answer)
+
+
+def known_finding(told: Report, name: str | None) -> None:
+    """Whether a report has the finding that ``--explain`` names.
+
+    Raises:
+        UsageError: it has not; the nearest ids are told.
+    """
+    ids = [finding.id for finding in told.answer.findings]
+    if name and name not in ids:
+        from m3probe.recipe.required import nearest
+
+        raise UsageError(f"--explain {name[:80]}: this report has no such finding", next_move=nearest(name[:80], ids))
 
 
 def analyze(paths: Sequence[Path], workload: Workload | None = None, progress: Progress = no_progress) -> Report:

@@ -33,6 +33,14 @@ from m3probe.model.report import (
     TrustRow,
     TrustSection,
 )
+from m3probe.model.roofline_report import (
+    ControlPlaneRow,
+    DecodeFloorRow,
+    FloorPart,
+    Roofline,
+    RooflineRow,
+    RooflineSection,
+)
 from m3probe.schema.gates import GateState
 
 LONG_NAME = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::BFloat16>, std::array<char*, 3ul>>"
@@ -140,6 +148,42 @@ def planes() -> BytesSection:
     return BytesSection(BytePlanes((), state, comm, ("which bytes were useful",)))
 
 
+def roofline() -> RooflineSection:
+    rows = (
+        RooflineRow(
+            "decode", "moe_gemm", part=True, shape="moe_w13, moe_w2", dtype="", count=2, flops=4.8e9, bytes=4.8e9,
+            floor_ns=1_000_000.0, observed_ns=1_250_000.0, ratio=1.25, bound_by="memory", evidence="kernels", note="28.7 hit",
+        ),
+        RooflineRow(
+            "decode", "aten::mm", part=False, shape="8 x 2560 x 6144", dtype="bf16", count=54, flops=2.5e8, bytes=3.2e7,
+            floor_ns=6_600.0, observed_ns=3_300.0, ratio=0.5, bound_by="memory", evidence="kernels",
+        ),
+        RooflineRow(
+            "prefill", "aten::mm", part=False, shape="4000 x 128 x 6144", dtype="bf16 x uint8", count=0, flops=None,
+            bytes=None, floor_ns=None, observed_ns=None, ratio=None, bound_by="", evidence="census", note="format not known",
+        ),
+    )  # fmt: skip
+    step = DecodeFloorRow(
+        2, 8.0, 8.0, 3000.0, 4.8e9, 1_000_000.0, 900_000.0, 6_000_000.0, 3_000_000.0,
+        (FloorPart("moe_w13", 6, 4.8e9, 4.8e9, 1_000_000.0, "memory", "28.7 hit"),), {"lm_head": "not known"},
+    )  # fmt: skip
+    control = ControlPlaneRow(
+        60_000.0, 50_000.0, 3e7, 4e7, 3000.0, 4096.0, {"index score": 25_000.0, "top-k": 35_000.0}
+    )
+    return RooflineSection(
+        Roofline(
+            device="H200",
+            certain=True,
+            bytes_per_s=4.8e12,
+            peak_tflops={"bf16": 989.4, "fp8": 1978.9},
+            rows=rows,
+            decode=step,
+            control_plane=control,
+            unknown=("the context of 1 step",),
+        )
+    )
+
+
 def paths() -> PathsSection:
     def row(verdict: str, **more: Any) -> PathRow:
         words: dict[str, Any] = {"configured": "unknown", "eligible": "unknown", "reasons": (), "evidence": ()}
@@ -220,6 +264,7 @@ def full_report() -> Report:
         shapes(),
         repeats(),
         planes(),
+        roofline(),
         paths(),
         queues(),
         bench(),

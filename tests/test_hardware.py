@@ -39,6 +39,21 @@ def test_peaks_are_units_x_clock_x_rate(stem: str, units: int, mhz: int, flops_p
         assert device.peak(dtype) == pytest.approx(units * mhz * 1e6 * rate / 1e12, rel=1e-3)
 
 
+# one way, in bytes per second: what a data sheet prints for both ways together, halved
+LINKS = {
+    "mi300x": (128e9, 7), "mi325x": (128e9, 7), "mi350x": (153.6e9, 7), "mi355x": (153.6e9, 7),
+    "h100": (900e9, 0), "h200": (900e9, 0), "b200": (1.8e12, 0), "a100": (600e9, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("stem", "sheet"), LINKS.items(), ids=LINKS)
+def test_links_are_half_of_what_the_sheet_prints_for_both_ways(stem: str, sheet: tuple[float, int]) -> None:
+    device = accelerators()[stem]
+    assert device.link_bytes_per_s is not None
+    assert (2 * device.link_bytes_per_s.value, device.link_peers) == sheet
+    assert len(device.link_bytes_per_s.source) > 20
+
+
 def test_a_missing_unit_is_unknown_and_not_zero() -> None:
     assert accelerators()["a100"].peak("fp8") is None
     assert accelerators()["h200"].peak("fp4") is None

@@ -10,6 +10,8 @@ from m3probe.model.recipe_report import (
     AtPoint,
     BackendRange,
     BuildLine,
+    FloorLine,
+    FloorsLine,
     MemoryLine,
     NeedLine,
     PathLine,
@@ -82,6 +84,18 @@ def report(**more: object) -> RecipeReport:
             ShapeLine("qkv_sparse", 57, 2560, 6144, None, None, {DECODE.label: "64 x 64 x 512, 8 warps, 2 stages"}),
         ),
         "memory": MemoryLine(15360, 14592, 110_700_000_000, 284_500_000_000, 5_803_520),
+        "floors": FloorsLine(
+            8704,
+            "fp8",
+            "bf16",
+            2048.0,
+            (
+                FloorLine(
+                    DECODE.label, 128, 130_360_000_000, 108_230_000_000, 16, 4, 17_486_000, 16_295_000, "moe_w13", 8
+                ),
+            ),
+            ("router by its bytes alone (no fp32 peak of MI355X)",),
+        ),
         "warnings": (Warned("no_effect", "VLLM_X does nothing", "serve.sh:4"),),
         "assumed": ("the GPU is an MI355X",),
         "untold": ("TP comes from outside",),
@@ -133,6 +147,16 @@ def test_the_map_draws_each_backend_once_and_marks_the_workload() -> None:
     assert axis.count("▲") == 3, "one in the caption, two steps"
     assert "683 to 1,365" in text()
     assert "1,366 and more" in text()
+
+
+def test_the_decode_floor_stands_below_the_caches() -> None:
+    shown = flat()
+    assert "the least time of a step at 8,704 tokens a request" in shown
+    assert "130.36 108.23" in shown
+    assert "17.486" in shown
+    assert "index bf16, KV fp8: the index reads at least what the sparse attend reads from 2,048 tokens on" in shown
+    assert "? router by its bytes alone (no fp32 peak of MI355X)" in shown
+    assert "decode floor" not in flat(floors=None)
 
 
 def test_caches_add_up_in_the_text() -> None:

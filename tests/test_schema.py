@@ -18,7 +18,7 @@ import pytest
 import report_builder as build
 from tree import ROOT, shared_or_skip
 
-from m3probe.model import bench_report, live_report, path_report
+from m3probe.model import bench_report, live_report, path_report, roofline_report
 from m3probe.model import findings as findings_module
 from m3probe.model import report as report_module
 from m3probe.present.json import report_json
@@ -48,6 +48,7 @@ SPREAD = (
     report_module.ShapesSection,
     report_module.RepeatsSection,
     report_module.BytesSection,
+    roofline_report.RooflineSection,
     path_report.PathsSection,
     report_module.QueuesSection,
     report_module.BottleneckSection,
@@ -77,7 +78,7 @@ def document() -> dict[str, Any]:
 
 def declared() -> list[type]:
     """Every dataclass of the report and of findings."""
-    modules = (report_module, path_report, live_report, bench_report, findings_module)
+    modules = (report_module, path_report, live_report, bench_report, roofline_report, findings_module)
     both = [value for module in modules for value in vars(module).values()]
     return list(dict.fromkeys(kind for kind in both if isinstance(kind, type) and is_dataclass(kind)))
 
@@ -147,7 +148,7 @@ def test_every_key_of_every_row_is_required() -> None:
     whole = document()
     open_maps = {("queues",), ("meta", "versions"), ("meta", "flags")}
     for place, value in objects(whole):
-        if place in open_maps or (place and place[-1] in {"counts", "by_phase"}):
+        if place in open_maps or (place and place[-1] in {"counts", "by_phase", "peak_tflops", "parts_ns", "left_out"}):
             continue
         for key in value:
             less = copy.deepcopy(whole)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from m3probe.analyzers._compare.curves import OpKey
 from m3probe.analyzers._compare.gate import ABOVE, BELOW, Gate, WorkloadGate
 from m3probe.fastpaths._quick_reduce import codec, least
-from m3probe.fastpaths._sparse_pa import SPARSE_PA_FROM
+from m3probe.fastpaths._sparse_pa import PAYS_FROM
 from m3probe.fastpaths._sparse_pa import asked as asks_sparse_pa
 from m3probe.fastpaths._tp_group import row_bytes
 from m3probe.model.compare_bench import Crossover
@@ -27,7 +27,7 @@ def workload_gates(a: Setup | None, b: Setup | None) -> tuple[WorkloadGate, ...]
     """Where deployments turn on what B asks for and A does not; () where either is not known."""
     if a is None or b is None or asks_sparse_pa(b).state is not Held.YES or asks_sparse_pa(a).state is not Held.NO:
         return ()
-    tokens, requests = SPARSE_PA_FROM
+    tokens, requests = PAYS_FROM
     return (WorkloadGate("of AITER's sparse attention in InferenceX 2187", requests, tokens),)
 
 

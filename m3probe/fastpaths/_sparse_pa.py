@@ -27,8 +27,6 @@ from m3probe.fastpaths._state import in_force
 from m3probe.schema.paths import Asked, Need, When
 from m3probe.schema.setup import Held, Met, Point, Setup, met
 
-SPARSE_PA_FROM = (8192, 64)
-"""Prompt tokens and requests from which it was faster: InferenceX PR 2187 gates it there."""
 HEAD_DIM = 128
 
 
@@ -66,6 +64,8 @@ def _head_dim(setup: Setup, _point: Point) -> Met:
     return met(None if dim is None else dim == HEAD_DIM, f"head_dim {dim}, must be {HEAD_DIM}")
 
 
+PAYS_FROM = (8192, 64)
+"""Prompt tokens and requests from which AITER's sparse attention was faster: InferenceX PR 2187 gates it there."""
 ONE_KV_HEAD = Need(
     "one KV head per rank, unless the indexer emits the attend's page table", one_kv_head, When.START, ("sparse_pa",)
 )

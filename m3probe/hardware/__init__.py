@@ -39,6 +39,8 @@ class Accelerator:
         hbm_bytes: capacity in bytes.
         hbm_bytes_per_s: peak memory bandwidth, bytes per second.
         peak_tflops: dense matrix peak per dtype (bf16, fp16, fp8, fp6, fp4), 1e12 operations per second.
+        link_bytes_per_s: of one link to a peer, one way (``link_peers`` > 0), or of all links into a switch.
+        link_peers: peers with a link of their own; 0 where a switch joins them.
         certain: False when other devices look the same from what was known; then ``note`` names them.
     """
 
@@ -54,6 +56,8 @@ class Accelerator:
     hbm_bytes: Figure
     hbm_bytes_per_s: Figure
     peak_tflops: Mapping[str, Figure]
+    link_bytes_per_s: Figure | None = None
+    link_peers: int = 0
     certain: bool = True
     note: str = ""
 
@@ -61,6 +65,12 @@ class Accelerator:
         """Dense peak in TFLOP/s for a dtype word such as ``fp8``; None where the device has no such unit."""
         figure = self.peak_tflops.get(dtype)
         return figure.value if figure else None
+
+    def link_rate(self, ranks: int) -> float | None:
+        """What one of ``ranks`` devices of a node sends to the others, one way, in bytes per second; None if unknown."""
+        if self.link_bytes_per_s is None or ranks < 2:
+            return None
+        return self.link_bytes_per_s.value * (min(ranks - 1, self.link_peers) if self.link_peers else 1)
 
 
 @cache
@@ -81,7 +91,7 @@ def _accelerator(data: Mapping[str, Any]) -> Accelerator:
     def figure(raw: Mapping[str, Any]) -> Figure:
         return Figure(raw["value"], data["sources"][raw["source"]])
 
-    figures, peaks = data["figures"], data["peak_tflops"]
+    figures, peaks, links = data["figures"], data["peak_tflops"], data.get("links", {})
     major, minor = data["capability"]
     return Accelerator(
         name=data["name"],
@@ -96,6 +106,8 @@ def _accelerator(data: Mapping[str, Any]) -> Accelerator:
         hbm_bytes=figure(figures["hbm_bytes"]),
         hbm_bytes_per_s=figure(figures["hbm_bytes_per_s"]),
         peak_tflops=MappingProxyType({dtype: figure(raw) for dtype, raw in peaks.items()}),
+        link_bytes_per_s=figure(links["bytes_per_s"]) if links else None,
+        link_peers=links.get("peers", 0),
         note=data.get("note", ""),
     )
 

@@ -41,6 +41,12 @@ class Bound:
     arithmetic: tuple[str, ...] = ()
 
 
+def figure(value: float, unit: str = "") -> str:
+    """A number of ``Bound.arithmetic``: ``52,000 ns``, ``0.921``; twelve figures, so that a result can be held against it."""
+    said = f"{int(value):,}" if float(value).is_integer() else f"{value:,.12g}"
+    return f"{said} {unit}" if unit else said
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One judged fact.

@@ -187,6 +187,46 @@ class MemoryLine:
 
 
 @dataclass(frozen=True, slots=True)
+class FloorLine:
+    """The least that a decode step of one rank moves and takes.
+
+    Args:
+        choose_bytes: of the index: score, top-k, page table and index write; ``attend_bytes``: of the sparse attend.
+        floor_ns: one component after another; ``overlapped_ns``: memory, matrix units and links side by side.
+        largest: the component with the longest least time.
+    """
+
+    label: str
+    rows: int
+    bytes: int
+    weight_bytes: int
+    choose_bytes: int
+    attend_bytes: int
+    floor_ns: int
+    overlapped_ns: int
+    largest: str
+    largest_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class FloorsLine:
+    """Floors of the workload's decode steps.
+
+    Args:
+        context: key tokens of each request.
+        crossover_tokens: context from which the index reads at least what the sparse attend reads.
+        unknown: what the floors are without, and why.
+    """
+
+    context: int
+    kv: str | None
+    index: str | None
+    crossover_tokens: float | None
+    lines: tuple[FloorLine, ...]
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Warned:
     """Something in the setup that does not do what it says: ``kind`` is a fixed word."""
 
@@ -242,6 +282,7 @@ class RecipeReport:
     assumed: tuple[str, ...]
     untold: tuple[str, ...]
     required: tuple[tuple[str, bool, str], ...] = ()
+    floors: FloorsLine | None = None
     schema_version: str = SCHEMA_VERSION
 
     def path(self, name: str) -> PathLine:

@@ -14,6 +14,7 @@ from m3probe.model.clock import ClockSection
 from m3probe.model.findings import Bound, Finding
 from m3probe.model.live_report import LiveSection
 from m3probe.model.path_report import PathsSection
+from m3probe.model.roofline_report import RooflineSection
 
 SCHEMA_VERSION = "1"
 
@@ -303,10 +304,33 @@ class NextBottleneck:
 
 
 @dataclass(frozen=True, slots=True)
+class RankedRow:
+    """One finding in the order in which to look at them.
+
+    Args:
+        place: from 1; where there is a next bottleneck, it is that.
+        basis: what ``bound`` is a share of; empty without a bound.
+        inside: the ranked share of time that this one lies in: the two are never added up.
+        why: the reason of its place.
+        counter_evidence: what would prove it wrong.
+    """
+
+    place: int
+    finding: str
+    bound: Bound | None
+    basis: str
+    confidence: str
+    inside: str
+    why: str
+    counter_evidence: str
+
+
+@dataclass(frozen=True, slots=True)
 class BottleneckSection:
-    """The ranking's result; None where nothing trusted bounds anything."""
+    """The ranking's result: the finding to act on (None where nothing trusted bounds anything), and all in order."""
 
     next_bottleneck: NextBottleneck | None
+    ranking: tuple[RankedRow, ...] = ()
 
 
 Section = (
@@ -321,6 +345,7 @@ Section = (
     | LiveSection
     | BenchSection
     | ClockSection
+    | RooflineSection
 )
 S = TypeVar("S")
 

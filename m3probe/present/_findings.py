@@ -61,7 +61,7 @@ def _finding(page: Page, place: int, finding: Finding, wide: int, main: str) -> 
     page.say(*head, (finding.claim, "bold"), indent=1, hang=below - 1)
     for seen in finding.evidence[:EVIDENCE_SHOWN]:
         page.say(
-            (middle_cut(page.clean(_evidence(seen)), EVIDENCE_CELLS, page.clean("…")), "dim"), indent=below, hang=2
+            (middle_cut(page.clean(evidence_text(seen)), EVIDENCE_CELLS, page.clean("…")), "dim"), indent=below, hang=2
         )
     if finding.advice:
         page.say(f"→ {finding.advice}", indent=below, hang=2)
@@ -82,7 +82,8 @@ def _standing(finding: Finding, main: str) -> list[Piece]:
     return [(word, style), (" · " if word else "", "dim"), items(rest, "dim")]
 
 
-def _evidence(seen: Evidence) -> str:
+def evidence_text(seen: Evidence) -> str:
+    """``kernels 12 rows (3, 9, …): what was seen; expected what``."""
     rows = ", ".join(map(str, seen.rows)) + (", …" if seen.count > len(seen.rows) else "")
     expected = f"; expected {seen.expected}" if seen.expected else ""
     return f"{seen.table} {seen.count:,} rows ({rows}): {seen.observed}{expected}"

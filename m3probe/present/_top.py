@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from m3probe.model.findings import Bound, Finding
 from m3probe.model.path_report import PathsSection
-from m3probe.model.report import BottleneckSection, NextBottleneck, ReadNote, Report, TrustSection
+from m3probe.model.report import BottleneckSection, NextBottleneck, RankedRow, ReadNote, Report, TrustSection
 from m3probe.present._numbers import percent
 from m3probe.present._page import Page, Piece
 from m3probe.schema.verdicts import Outcome, PathVerdict, Trust
 
 NOTES_SHOWN = 8
+THEN_SHOWN = 4
+LEAST_THEN = 0.005
+"""Bounds below half a per cent are in ``--explain`` and ``--json`` alone."""
 _LABEL = 7
 _TRUST_LOOK = {
     Trust.COMPLETE: ("●", "good bold"),
@@ -25,13 +28,18 @@ _OUTCOME_LOOK = {
 
 def top(page: Page, report: Report) -> None:
     """Analyzers that failed, losses and notes, trust, next bottleneck, in this order."""
-    _failed(page, report.answer.findings)
-    _losses(page, report)
+    before_all(page, report)
     page.blank()
-    _trust(page, report)
+    trust_line(page, report)
     _ranks(page, report.answer.findings)
     _next(page, report)
     _paths(page, report)
+
+
+def before_all(page: Page, report: Report) -> None:
+    """What makes every figure below it less than it seems."""
+    _failed(page, report.answer.findings)
+    _losses(page, report)
 
 
 _TOLD_FIRST = (PathVerdict.MISSED, PathVerdict.UNEXPECTED, PathVerdict.REFUSED_AT_START)
@@ -77,7 +85,8 @@ def _labelled(page: Page, label: str, *pieces: Piece) -> None:
     page.say((label.ljust(_LABEL), "dim"), *pieces, hang=_LABEL)
 
 
-def _trust(page: Page, report: Report) -> None:
+def trust_line(page: Page, report: Report) -> None:
+    """Whether the evidence can be trusted, and why not."""
     section = report.answer.section(TrustSection)
     if section is None:
         _labelled(page, "Trust", ("? unknown: the check of the evidence did not run", "warn"))
@@ -107,6 +116,7 @@ def _next(page: Page, report: Report) -> None:
         _labelled(page, "Next", ("— nothing trusted bounds what could be won, so no bottleneck is named", ""))
     else:
         _bottleneck(page, section.next_bottleneck, report.answer.findings)
+        _then(page, section.ranking)
 
 
 def _bottleneck(page: Page, found: NextBottleneck, findings: tuple[Finding, ...]) -> None:
@@ -119,6 +129,27 @@ def _bottleneck(page: Page, found: NextBottleneck, findings: tuple[Finding, ...]
     _labelled(page, "Next", (f"{claim} — {why}".rstrip(".") + ".", "bold"))
     if found.bound and found.bound.formula:
         page.say(("bound = " + found.bound.formula, "dim"), indent=_LABEL, hang=2)
+
+
+def _then(page: Page, rows: tuple[RankedRow, ...]) -> None:
+    """What stands behind the next bottleneck, on the same time and not, in a line each."""
+    rest = [row for row in rows[1:] if row.bound and row.bound.high >= LEAST_THEN]
+    said = [
+        f"{row.place}. {row.finding} {bound_text(row.bound)}{_of(row, rows[0])}"
+        for row in rest[:THEN_SHOWN]
+        if row.bound
+    ]
+    if said:
+        more = f"; {len(rest) - THEN_SHOWN} more" if len(rest) > THEN_SHOWN else ""
+        page.say(
+            (f"then {'; '.join(said)}{more} (--explain shows the arithmetic; never added up)", "dim"),
+            indent=_LABEL,
+            hang=2,
+        )
+
+
+def _of(row: RankedRow, first: RankedRow) -> str:
+    return f" of {row.basis}" if row.basis and row.basis != first.basis else ""
 
 
 def bound_text(bound: Bound) -> str:

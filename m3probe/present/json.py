@@ -30,6 +30,7 @@ from m3probe.model.report import (
     SummarySection,
     TrustSection,
 )
+from m3probe.model.roofline_report import RooflineSection
 from m3probe.present.escape import safe
 
 _ORDER: tuple[tuple[type[object], tuple[str, ...]], ...] = (
@@ -40,6 +41,7 @@ _ORDER: tuple[tuple[type[object], tuple[str, ...]], ...] = (
     (ShapesSection, ("shapes", "model_match")),
     (RepeatsSection, ("repeats", "graph_coverage", "costs", "layers")),
     (BytesSection, ("bytes",)),
+    (RooflineSection, ("roofline",)),
     (PathsSection, ("paths", "gates", "recipe")),
     (QueuesSection, ("queues", "queue_rows")),
 )
@@ -65,6 +67,7 @@ def report_json(report: Report) -> str:
     document["findings"] = answer.findings
     last = answer.section(BottleneckSection)
     document["next_bottleneck"] = None if last is None else last.next_bottleneck
+    document["ranking"] = None if last is None else last.ranking
     return _written(document)
 
 

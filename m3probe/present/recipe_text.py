@@ -14,6 +14,7 @@ from m3probe.model.recipe_report import (
     WorkPoint,
 )
 from m3probe.present._all_reduce import all_reduce
+from m3probe.present._floors import floors
 from m3probe.present._local_shapes import local_shapes
 from m3probe.present._page import Page, Piece
 
@@ -46,6 +47,7 @@ def recipe_text(report: RecipeReport, width: int, color: bool, *, ascii_only: bo
     all_reduce(page, report.all_reduce, report.points)
     local_shapes(page, report.shapes, report.points)
     _memory(page, report.memory)
+    floors(page, report.floors)
     _taken(page, report)
     return page.text()
 

@@ -16,8 +16,10 @@ from m3probe.model.report import (
     SummarySection,
     TrustSection,
 )
+from m3probe.model.roofline_report import RooflineSection
 from m3probe.present._bench import bench
 from m3probe.present._clocks import joined
+from m3probe.present._explain import explained
 from m3probe.present._findings import findings
 from m3probe.present._live import lived
 from m3probe.present._page import Page
@@ -25,19 +27,26 @@ from m3probe.present._paths import paths
 from m3probe.present._planes import planes, queues
 from m3probe.present._ran import ran
 from m3probe.present._repeats import repeats
+from m3probe.present._roofline import roofline
 from m3probe.present._shapes import shapes
 from m3probe.present._top import top
 
 
-def report_text(report: Report, width: int, color: bool, *, ascii_only: bool = False) -> str:
+def report_text(
+    report: Report, width: int, color: bool, *, ascii_only: bool = False, explain: str | None = None
+) -> str:
     """The report in lines of at most ``width`` cells, without a newline at its end.
 
     Args:
         width: of the terminal; less than 20 is taken as 20.
         color: False leaves out every ESC byte (the caller honours NO_COLOR and pipes).
         ascii_only: for a terminal that cannot show bars and glyphs (``wants_ascii``).
+        explain: in its place the arithmetic of one finding, or of the whole ranking where it is empty.
     """
     page, answer = Page(width, color, ascii_only), report.answer
+    if explain is not None:
+        explained(page, report, explain)
+        return page.text()
     top(page, report)
     joined(page, answer.section(ClockSection), answer.findings)
     lived(page, answer.section(LiveSection))
@@ -53,6 +62,7 @@ def report_text(report: Report, width: int, color: bool, *, ascii_only: bool = F
         shapes(page, answer.section(ShapesSection), answer.findings)
         repeats(page, answer.section(RepeatsSection), timed=not _unwindowed(answer))
         planes(page, answer.section(BytesSection))
+        roofline(page, answer.section(RooflineSection))
     if not kinds or _LOG in kinds:
         paths(page, answer.section(PathsSection))
     bench(page, answer.section(BenchSection))

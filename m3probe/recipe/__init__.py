@@ -14,6 +14,7 @@ from m3probe.model.recipe_report import RecipeReport, Warned
 from m3probe.recipe.all_reduce import ranges
 from m3probe.recipe.asked import Given
 from m3probe.recipe.env_values import refused
+from m3probe.recipe.floors import floor_lines
 from m3probe.recipe.judge import judged, stops
 from m3probe.recipe.lines import build_line, setup_line
 from m3probe.recipe.model_facts import Known, known_model
@@ -96,6 +97,7 @@ def recipe(ask: Ask) -> RecipeReport:
         all_reduce=ranges(made.setup, points),
         shapes=local,
         memory=held,
+        floors=floor_lines(known.config, made.setup, made.gpu, points, by_id, _context(ask)),
         warnings=(
             *warned(made.setup, ask.given.origins),
             *crowded(ask.concurrency, (ask.isl or 0) + (ask.osl or 0), most, held.tokens_at_most if held else None),
@@ -106,6 +108,11 @@ def recipe(ask: Ask) -> RecipeReport:
         untold=(*ask.given.untold, *_uncertain(ask.given)),
         required=required(ask.require, by_id, stopped, ask.given.any_flag),
     )
+
+
+def _context(ask: Ask) -> int | None:
+    """Key tokens of a request half way through its answer; None where nobody says the length of a prompt."""
+    return None if ask.isl is None else ask.isl + (ask.osl or 0) // 2
 
 
 def _text(value: object) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from m3probe.fastpaths._sparse_pa import SPARSE_PA_FROM
+from m3probe.fastpaths._sparse_pa import PAYS_FROM
 from m3probe.model.recipe_report import PathLine, Warned
 from m3probe.recipe.points import Limits
 from m3probe.schema.setup import State
@@ -23,7 +23,7 @@ def crowded(concurrency: Sequence[int], each: int, most: Limits, tokens: int | N
 
 def slower(concurrency: Sequence[int], isl: int | None, path: PathLine) -> tuple[Warned, ...]:
     """An eligible path outside of the range in which it was measured to pay."""
-    tokens, requests = SPARSE_PA_FROM
+    tokens, requests = PAYS_FROM
     least = min(concurrency, default=requests)
     below = (isl is not None and isl < tokens) or least < requests
     if path.state != State.ELIGIBLE or not below:

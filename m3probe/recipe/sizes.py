@@ -38,11 +38,11 @@ def gemms(config: ModelConfig, setup: Setup, paths: Mapping[str, PathLine]) -> t
     """The local weights, with shared-expert fusion and replicated index heads where those are eligible."""
     fused = paths["shared_expert_fusion"].state == State.ELIGIBLE
     return local_shapes(
-        config, setup.tp, setup.ep, dp=setup.dp, fuse_shared_experts=fused, indexer_cp=_replicated(paths)
+        config, setup.tp, setup.ep, dp=setup.dp, fuse_shared_experts=fused, indexer_cp=replicated(paths)
     )
 
 
-def _replicated(paths: Mapping[str, PathLine]) -> bool:
+def replicated(paths: Mapping[str, PathLine]) -> bool:
     """Only the FP8 indexer's context parallelism keeps every index head on every rank; Triton's gathers at run time."""
     asked = paths["indexer"]
     return asked.state == State.ELIGIBLE and "minimax_m3_indexer_cp" in asked.asked and "fp8" in asked.asked

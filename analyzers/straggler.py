@@ -1,0 +1,189 @@
+"""Which rank do the others wait for? Collectives of one step, aligned by their order on each rank.
+
+A collective ends on all ranks at about one time, so that the rank that enters last spends the least time in it: what
+another rank spends beyond that is waiting. Durations alone are compared, which needs no common clock: kineto gives each
+rank its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from m3probe.analyzers._basis import Basis, basis, part_of
+from m3probe.analyzers._engine import engine_steps
+from m3probe.analyzers._view import ms, percent
+from m3probe.model.findings import Finding, evidence
+from m3probe.model.recording import Recording
+from m3probe.model.report import Answer
+from m3probe.model.tables import Array
+from m3probe.plugs import Analyzer
+from m3probe.schema.verdicts import FAMILIES, Family
+
+LEAST = 0.01
+"""Share of step time below which waiting in collectives is not told: launches of equal ranks differ by as much."""
+SAME = 0.6
+"""Share of the collectives that one rank enters last from which on it is the straggler; else ranks take turns."""
+_COMM = FAMILIES.index(Family.COMM)
+_ADVICE = (
+    "Compare this rank with the others before any kernel: its clock and power (question device_health), its experts' rows "
+    "(question expert_skew), its host (CPU binding, NUMA), and what else runs on its GPU. Time in a collective of the others "
+    "is no cost of communication"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """Collectives that every rank made in the same steps.
+
+    ``rows`` [ranks, collectives]: of kernels; ``dur_ns`` alike; ``steps`` [ranks, steps]; ``skipped``: steps whose
+    collectives differ between ranks.
+    """
+
+    ranks: tuple[int, ...]
+    rows: Array
+    dur_ns: Array
+    steps: Array
+    skipped: int
+
+    @property
+    def waits_ns(self) -> Array:
+        """Time of each rank beyond the shortest of the same collective, int64 [ranks]."""
+        found: Array = (self.dur_ns - self.dur_ns.min(axis=0)).sum(axis=1)
+        return found
+
+    @property
+    def last(self) -> Array:
+        """Share of the collectives that each rank enters last, by itself, float64 [ranks]."""
+        least = self.dur_ns == self.dur_ns.min(axis=0)
+        alone = least & (least.sum(axis=0) == 1)
+        found: Array = alone.mean(axis=1)
+        return found
+
+
+def judge(rec: Recording, so_far: Answer) -> Answer:
+    """One finding where ranks wait in collectives, or where nothing tells whether they do; none for one rank."""
+    files = _rank_files(rec)
+    comm = np.unique(rec.kernels["file"][rec.kernels["family"] == _COMM]).tolist()
+    if not any(file in comm for file in files.values()):
+        return Answer()
+    base = basis(rec)
+    if len(files) < 2 or base is None or not base.where:
+        return Answer(findings=tuple(_unproven(rec, files, base)))
+    found = aligned(rec, files, base)
+    if found is None:
+        why = "no step has the same collectives on every rank"
+        return Answer(findings=(_none(rec, why),))
+    return Answer(findings=tuple(_finding(base, found, trusted=not so_far.hiding)))
+
+
+ANALYZER = Analyzer(title="Which rank do the others wait for?", order=66, judge=judge)
+
+
+def _rank_files(rec: Recording) -> dict[int, int]:
+    """Rank -> file; a rank of two files is left out: neither is the whole."""
+    files = [
+        (file.rank, index) for index, file in enumerate(rec.files) if file.role == "rank" and file.rank is not None
+    ]
+    known = [rank for rank, _ in files]
+    return {rank: index for rank, index in files if known.count(rank) == 1}
+
+
+def aligned(rec: Recording, files: dict[int, int], base: Basis) -> Aligned | None:
+    """The n-th collective of each step of the basis on every rank; None where there is none."""
+    engine, kernels = engine_steps(rec), rec.kernels
+    comm = np.flatnonzero((kernels["family"] == _COMM) & kernels["timed"] & np.isin(kernels["step"], base.steps))
+    comm = comm[np.lexsort((kernels["start_ns"][comm], kernels["step"][comm]))]
+    of_step = kernels["step"][comm]
+    step = {(int(rec.steps["file"][row]), int(engine[row])): int(row) for row in base.steps}
+    ones = np.unique(engine[base.steps]).tolist()
+    shared = Counter(tuple(rank for rank in sorted(files) if (files[rank], one) in step) for one in ones)
+    # data-parallel engines make steps of their own: the ranks that share most steps are looked at
+    ranks = max(shared, key=lambda group: (len(group) > 1, shared[group]))
+    if len(ranks) < 2:
+        return None
+    rows, steps, skipped = [], [], 0
+    for one in ones:
+        here = [step[files[rank], one] for rank in ranks if (files[rank], one) in step]
+        if len(here) < len(ranks):
+            continue
+        calls = [comm[slice(*np.searchsorted(of_step, [row, row + 1]))] for row in here]
+        names = [kernels["name"][each].tolist() for each in calls]
+        if not names[0] or any(each != names[0] for each in names):
+            skipped += 1
+            continue
+        rows.append(np.array(calls))
+        steps.append(here)
+    if not rows:
+        return None
+    every = np.concatenate(rows, axis=1)
+    return Aligned(ranks, every, kernels["dur_ns"][every], np.array(steps).T, skipped)
+
+
+def _finding(base: Basis, found: Aligned, *, trusted: bool) -> Iterator[Finding]:
+    waits, last = found.waits_ns, found.last
+    most, late = int(np.argmax(waits)), int(np.argmax(last))
+    window = (base.windows.high - base.windows.low)[np.isin(base.steps, found.steps[most])]
+    formula = f"time in collectives beyond the shortest rank's of each / {base.name} of rank {found.ranks[most]}"
+    bound = part_of(int(waits[most]), int(window.sum()), f"{formula}, if all ranks entered together", base.name)
+    if bound.high < LEAST:
+        return
+    one = bool(last[late] >= SAME)
+    number, steps = found.rows.shape[1], found.steps.shape[1]
+    order = np.argsort(-(found.dur_ns[most] - found.dur_ns.min(axis=0)), kind="stable")
+    told = ", ".join(f"rank {rank} {ms(float(ns))}" for rank, ns in zip(found.ranks, waits / steps, strict=True))
+    who = (
+        f"Rank {found.ranks[late]} enters {percent(float(last[late]))} of the collectives last"
+        if one
+        else "No rank is late alone: they take turns in entering last"
+    )
+    yield Finding(
+        id=f"straggler.rank.{found.ranks[late]}" if one else "straggler.turns",
+        question="straggler",
+        verdict="late" if one else "uneven",
+        claim=f"{who}, and rank {found.ranks[most]} waits in them for {percent(bound.high)} of {base.name} (a step: {told})",
+        where=base.where,
+        evidence=(
+            evidence(
+                "kernels",
+                found.rows[most][order],
+                f"{number:,} collectives in {steps:,} step(s) of rank {found.ranks[most]}{_skipped(found)}",
+            ),
+        ),
+        advice=_ADVICE
+        if one
+        else "Look at what differs from step to step: host scheduling, uneven batches, routed experts",
+        bound=bound,
+        confidence="medium",  # a profiler delays the hosts of the ranks by unlike times
+        trusted=trusted,
+    )
+
+
+def _skipped(found: Aligned) -> str:
+    return f"; {found.skipped:,} step(s) left out, whose collectives differ between ranks" if found.skipped else ""
+
+
+def _unproven(rec: Recording, files: dict[int, int], base: Basis | None) -> Iterator[Finding]:
+    world = max((file.world_size or 1 for file in rec.files), default=1)
+    if world < 2:
+        return
+    if len(files) < 2:
+        yield _none(rec, f"{len(files)} of {world} ranks was recorded: whom it waits for the others' traces would show")
+    elif base is None or not base.where:
+        yield _none(rec, "no step of the ranks has a known time")
+
+
+def _none(rec: Recording, why: str) -> Finding:
+    rows = np.flatnonzero(rec.kernels["family"] == _COMM)
+    return Finding(
+        id="straggler.unproven",
+        question="straggler",
+        verdict="unproven",
+        claim=f"Whether ranks wait for each other is unproven: {why}",
+        where="",
+        evidence=(evidence("kernels", rows, f"{len(rows):,} collectives"),),
+        advice="Record the same steps on every rank of the node (vLLM's profiler writes one file a rank), and give the folder",
+    )
