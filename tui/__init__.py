@@ -1,0 +1,1 @@
+"""The terminal viewer: screens over a report and a recording that it is given."""

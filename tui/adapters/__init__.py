@@ -1,0 +1,1 @@
+"""Report and recording to sheets: pure functions, one file for each kind of page."""
