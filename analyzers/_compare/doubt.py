@@ -36,7 +36,7 @@ def _doubt(change: PhaseChange, clock: HostChange | None, a: RunKept, b: RunKept
         if clock is None or clock.ratio is None
         else f"; without a profiler a worker's clock says x {clock.ratio:.3f}"
     )
-    return f"{100 * idle:.0f} % of it is idle time under a profiler, which the host's noise makes{clocked}"
+    return f"{100 * idle:.0f} % of it is idle time under a profiler, which may be the host's noise{clocked}"
 
 
 def _launched_otherwise(change: PhaseChange, a: RunKept, b: RunKept) -> bool:
