@@ -18,10 +18,10 @@ _MATCH = {"same": "", "variant": "variant", "replaced": "replaced", "only before
 
 def phase_block(page: Page, change: PhaseChange, *, explain: bool) -> None:
     """One group of steps: its times, the parts of the change, and the kernels behind it."""
-    rows = "" if change.rows is None else " of 1 row" if change.rows == 1 else f" of up to {change.rows:,} rows"
     page.blank()
     page.say(
-        (f"{change.phase} steps{rows}", "bold"), (f"  {change.steps_before:,} and {change.steps_after:,} steps", "dim")
+        (f"{change.phase} steps{_rows(change)}", "bold"),
+        (f"  {change.steps_before:,} and {change.steps_after:,} steps", "dim"),
     )
     page.say(*_times(change), indent=2, hang=2)
     if change.doubt:
@@ -35,6 +35,19 @@ def phase_block(page: Page, change: PhaseChange, *, explain: bool) -> None:
         page.say((f"{len(change.kernels) - len(kernels):,} more kernels in --json and --explain", "dim"), indent=2)
     for line in change.arithmetic if explain else ():
         page.say((f"explained = {line}", "dim"), indent=2, hang=2)
+
+
+def few_steps(page: Page, changes: Sequence[PhaseChange]) -> None:
+    """Groups with too few steps for a noise, a line each."""
+    if changes:
+        page.blank()
+    for c in changes:
+        said = f"{c.phase} steps{_rows(c)}: {ms(c.before_ns)} → {ms(c.after_ns)} ms, {c.steps_before:,} and {c.steps_after:,}"
+        page.say((f"{said} steps: too few for a noise (--explain)", "dim"), indent=2, hang=2)
+
+
+def _rows(change: PhaseChange) -> str:
+    return "" if change.rows is None else " of 1 row" if change.rows == 1 else f" of up to {change.rows:,} rows"
 
 
 def _tells(kernel: Part) -> bool:

@@ -16,7 +16,7 @@ from m3probe.model.compare_report import (
     TrailRow,
 )
 from m3probe.present._compare_bench import bench_block, crossing_block
-from m3probe.present._compare_parts import host_block, path_block, phase_block, shape_block
+from m3probe.present._compare_parts import few_steps, host_block, path_block, phase_block, shape_block
 from m3probe.present._numbers import UNKNOWN, fixed
 from m3probe.present._page import Page
 from m3probe.present._table import Column, number, table
@@ -82,8 +82,12 @@ def _pair(page: Page, pair: Pair, *, explain: bool) -> None:
         page.say((text, "dim"), indent=2, hang=2)
     if not explain and len(pair.mix) > MIX_SHOWN:
         page.say((f"{len(pair.mix) - MIX_SHOWN} more on rows in --explain", "dim"), indent=2, hang=2)
+    few = [] if explain else [c for c in pair.phases if c.error_ns is None and c.delta_ns is not None]
+    few = few if len(few) < len(pair.phases) else []
     for change in pair.phases:
-        phase_block(page, change, explain=explain)
+        if change not in few:
+            phase_block(page, change, explain=explain)
+    few_steps(page, few)
     host_block(page, pair.hosts)
     shape_block(page, pair.shapes, explain=explain)
     path_block(page, pair.paths)
