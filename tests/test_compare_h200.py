@@ -16,7 +16,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from runs_kit import credit, topic
+from runs_kit import credit, rate, run, serve, topic, two
 from tree import ROOT
 
 from m3probe.analyzers._compare.doubt import doubted
@@ -85,7 +85,7 @@ def indexed(name: str) -> tuple[float, float]:
 
 def test_the_clients_figures_decide_and_the_profilers_window_stands_beside_them() -> None:
     found, change = pair("flat"), decode("flat")
-    assert found.answer.startswith("no change beyond noise: output at c1 / c8 / c32 x ")
+    assert found.answer.startswith("no change beyond noise, which hides up to 39 to 306 %: output at c1 / c8 / c32 x ")
     for key, name in (("output_throughput", "output"), ("mean_tpot_ms", "mean TPOT"), ("mean_ttft_ms", "mean TTFT")):
         told = " / ".join(f"{ratio('flat', c, key):.3f}" for c in (1, 8, 32))
         assert f"{name} at c1 / c8 / c32 x {told}" in found.answer
@@ -106,6 +106,19 @@ def test_a_setting_that_reached_nothing_is_told_with_its_reason_and_the_launches
     assert len(pair("flat").credits) == 1
 
 
+def test_noise_that_hides_everything_is_no_sign_that_nothing_ran(tmp_path: Path) -> None:
+    """Two runs a side, a fifth apart, against two that are a hundredth apart: 12.7 errors of the mean of two."""
+    for name, apart, verdict in (("wide", 0.2, "unproven"), ("narrow", 0.002, "suspect not executed")):
+        folder = tmp_path / name
+        folder.mkdir()
+        sides = [
+            run(folder, side, [rate(700.0 * f) for f in (1 - apart / 2, 1 + apart / 2)], serve(words))
+            for side, words in (("a", ""), ("b", "--max-num-seqs 64"))
+        ]
+        found = credit(two(*sides)[1], verdict)
+        assert found.what == ("--max-num-seqs",)
+
+
 # --- nested: other work --------------------------------------------------------------------------------------
 
 
@@ -116,7 +129,7 @@ def test_what_ran_changes_the_models_work_whatever_the_configuration_says() -> N
         "differs", "index top-k reuse did not run", "index top-k reuse ran",
     )  # fmt: skip
     assert found.contract.kind == "evolution"
-    assert found.answer.startswith("no change beyond noise: ")
+    assert found.answer.startswith("no change beyond noise, which hides up to ")
     assert "no speed-up is claimed" in found.answer
 
 

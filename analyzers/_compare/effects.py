@@ -22,12 +22,14 @@ class Figure:
 
     Args:
         name: of what. ``at``: at which load, "" where it has none.
+        band: how far from 1 it must be to count; None where the noise is not known.
     """
 
     name: str
     at: str
     ratio: float
     verdict: str
+    band: float | None = None
 
 
 def listed(figures: Sequence[Figure], most: int = 4, *, verdicts: bool = False) -> str:
@@ -99,6 +101,13 @@ def effects(found: BenchComparison | None, phases: Sequence[PhaseChange]) -> dic
     return told
 
 
+def noise(told: Mapping[str, Effect]) -> tuple[float, float] | None:
+    """The least and the most noise of the figures that show nothing; None where one of them has none that is known."""
+    still = [f.band for effect in told.values() for f in effect.figures if f.verdict == NO_CHANGE]
+    bands = [band for band in still if band is not None]
+    return (min(bands), max(bands)) if bands and len(bands) == len(still) else None
+
+
 def clients_decide(found: BenchComparison | None) -> bool:
     """Whether the clients' figures have a known noise, so that traced steps are a second opinion."""
     return found is not None and any(p.verdict is not MetricVerdict.UNPROVEN for p in found.pairs)
@@ -159,7 +168,7 @@ def _together(verdicts: Sequence[str]) -> str:
 def _pair(pair: MetricPair, verdict: str) -> Figure:
     word = pair.metric.upper() if pair.of else pair.metric.replace("_", " ")
     at = f"c{pair.point.concurrency}" if pair.point.concurrency else ""
-    return Figure(f"{pair.of + ' ' if pair.of else ''}{word}", at, pair.ratio, verdict)
+    return Figure(f"{pair.of + ' ' if pair.of else ''}{word}", at, pair.ratio, verdict, pair.band)
 
 
 def _step(change: PhaseChange) -> Figure:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from m3probe.analyzers._compare.contract import comparable, contract, missing_core
 from m3probe.analyzers._compare.credit import put_down
 from m3probe.analyzers._compare.doubt import doubted
-from m3probe.analyzers._compare.effects import OF_PHASE, Effect, beside, effects, listed, what_others_do
+from m3probe.analyzers._compare.effects import OF_PHASE, Effect, beside, effects, listed, noise, what_others_do
 from m3probe.analyzers._compare.evals import evaluation
 from m3probe.analyzers._compare.hosts import host_changes
 from m3probe.analyzers._compare.kernels import mix, phase_changes
@@ -32,6 +32,8 @@ from m3probe.model.compare_report import (
 from m3probe.model.compare_run import RunKept
 from m3probe.schema.verdicts import Trust
 
+WIDE = 0.10
+"""Noise from which on the answer tells it: what a change of this model's flags brings is of this size."""
 Settings = Mapping[str, Sequence[Setting] | None]
 
 
@@ -120,15 +122,16 @@ def _answer(
     figures = figures or ("no point was measured by both" if measured is not None else "no figure is known of both")
     if unfit := doubts((a, b)):
         return f"no claim: {unfit[0]}"
+    still = f"no change beyond noise{_wide(told)}"
     if found.verdict == OTHER or missing_core(found):
         unmoved = told and all(effect.verdict == NO_CHANGE for effect in told.values())
-        return f"{'no change beyond noise: ' if unmoved else ''}{figures}: {found.claim}"
+        return f"{f'{still}: ' if unmoved else ''}{figures}: {found.claim}"
     verdicts = {effect.verdict for effect in told.values() if not effect.bare}
     word = (
         "worse" if WORSE in verdicts and BETTER not in verdicts
         else "better" if BETTER in verdicts and WORSE not in verdicts
         else "better in one thing and worse in another" if {BETTER, WORSE} <= verdicts
-        else "no change beyond noise" if verdicts == {NO_CHANGE}
+        else still if verdicts == {NO_CHANGE}
         else "no difference is proven"
     )  # fmt: skip
     return f"{word}: {figures} ({found.claim})"
@@ -148,6 +151,14 @@ def _figures(told: Mapping[str, Effect]) -> str:
     ]
     still = [f for e in found for f in e.figures if e not in moved_ or f.verdict != e.verdict]
     return "; ".join([*mine, *([what_others_do(still)] if still else [])])
+
+
+def _wide(told: Mapping[str, Effect]) -> str:
+    """How large a change the noise hides: nothing is the same because nobody could have seen a difference."""
+    found = noise(told)
+    if found is None or found[1] < WIDE:
+        return ""
+    return f", which hides up to {100 * found[0]:.0f} to {100 * found[1]:.0f} %"
 
 
 SHOWN = 3
