@@ -119,6 +119,8 @@ def _the_same(one: BenchRun, other: BenchRun) -> bool:
     """A file read twice, or what the client printed beside what it saved: two runs never last equally long."""
     if (one.dialect == CONSOLE) != (other.dialect == CONSOLE):
         return _printed(one, other)
+    if not same_point(one, other):
+        return False
     return one.duration_s is not None and (one.date, one.duration_s, one.completed, one.output_throughput) == (
         other.date,
         other.duration_s,
