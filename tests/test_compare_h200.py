@@ -249,6 +249,14 @@ def test_the_page_is_short_whole_and_without_notes_that_are_no_fault(width: int)
     explained = compare_text(report(), width, color=False, explain=True)
     assert "what would decide" not in page
     assert "what would decide" in explained
+    # one saves what the others cost: signs, where the sentence has no one word for them
+    saved = [
+        f"{-(ratio('flat', c, 'mean_tpot_ms') - 1) * mean(o['mean_tpot_ms'] for o in results('graphs', c)):+.2f}"
+        for c in (1, 8, 32)
+    ]
+    assert saved[0].startswith("+")
+    assert saved[1].startswith("-")
+    assert f"A token saves {' / '.join(saved)} ms" in " ".join(explained.split())
     assert "tokens/s, in and out" in explained
     assert max(map(cells, explained.splitlines())) <= width
 

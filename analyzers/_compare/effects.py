@@ -149,7 +149,7 @@ def _effect(pairs: Sequence[MetricPair], steps: Sequence[PhaseChange]) -> Effect
     doubted = _together([c.verdict for c in steps])
     if doubted in (BETTER, WORSE):
         return Effect(doubted, (*bared, *stepped), next((c.doubt for c in steps if c.doubt), NO_NOISE))
-    return Effect(UNPROVEN, (*bared, *stepped))
+    return Effect(UNPROVEN, (*(_pair(p, UNPROVEN) for p in pairs), *stepped))
 
 
 LEAST_POINTS = 3

@@ -81,7 +81,7 @@ def _latency(pairs: Sequence[MetricPair], names: Sequence[str]) -> list[MetricPa
 
 
 def _head(row: MetricPair) -> str:
-    return RATES.get(row.metric) or f"{'' if row.of == 'mean' else row.of + ' '}{row.metric.upper()}"
+    return RATES.get(row.metric) or f"{'' if row.of == 'mean' else row.of + ' '}{row.metric.upper()} {row.unit}"
 
 
 def _verdicts(rows: Sequence[MetricPair]) -> dict[WorkloadPoint, Cell]:
