@@ -19,15 +19,18 @@ import pytest
 from runs_kit import credit, rate, run, serve, topic, two
 from tree import ROOT
 
+from m3probe.analyzers._compare.credit import put_down
 from m3probe.analyzers._compare.doubt import doubted
+from m3probe.analyzers._compare.effects import effects
 from m3probe.analyzers._compare.own import own_part, own_words
-from m3probe.comparing import AskedRun, compare
+from m3probe.comparing import AskedRun, _boiled, compare
 from m3probe.fastpaths import fast_paths
-from m3probe.model.compare_report import CompareReport, HostChange, Pair, PhaseChange
-from m3probe.model.compare_run import PathSeen
+from m3probe.model.compare_report import CompareReport, Credit, HostChange, Pair, PhaseChange
+from m3probe.model.compare_run import PathSeen, RunKept
 from m3probe.present._page import cells
 from m3probe.present.compare_text import compare_text
 from m3probe.present.json import compare_json
+from m3probe.sources import no_progress
 
 SAMPLE = ROOT / "samples" / "compare-h200"
 NAMES = ("graphs", "flat", "nested", "eager")
@@ -177,11 +180,8 @@ def asked_again(change: PhaseChange, clocks: list[HostChange], *, replayed: bool
 
 
 @cache
-def _kept() -> Any:
-    from m3probe.comparing import _boiled
-    from m3probe.sources import no_progress
-
-    return _boiled("graphs", AskedRun((SAMPLE / "graphs",)), no_progress)[0]
+def _kept(name: str = "graphs") -> RunKept:
+    return _boiled(name, AskedRun((SAMPLE / name,)), no_progress)[0]
 
 
 def test_idle_time_is_doubted_unless_a_clock_a_launch_or_the_kernels_agree() -> None:
@@ -199,6 +199,24 @@ def test_idle_time_is_doubted_unless_a_clock_a_launch_or_the_kernels_agree() -> 
     parts = tuple(replace(p, share=0.4) if p.what == "idle" else p for p in change.parts)
     assert asked_again(replace(change, parts=parts), []) == ""
     assert asked_again(replace(change, verdict="same"), []) == ""
+
+
+def of_eager(change: PhaseChange) -> Credit:
+    """The credit of eager's decode steps, were the traced change another one."""
+    told = effects(pair("eager").metrics, [change])
+    found = put_down(_kept("graphs"), _kept("eager"), pair("eager").contract, told, [change])
+    return next(one for one in found if one.phase == "decode")
+
+
+def test_a_path_gets_no_credit_for_what_its_part_of_the_step_does_not_show() -> None:
+    change = decode("eager")
+    assert of_eager(change).verdict == "credited"
+    shorter = tuple(replace(p, share=-0.05, delta_ns=-1e6) if p.what == "idle" else p for p in change.parts)
+    found = of_eager(replace(change, parts=shorter))
+    assert (found.verdict, found.delta_ns) == ("not its", -1e6)
+    other = of_eager(replace(change, verdict="better"))
+    assert other.verdict == "unproven"
+    assert "the traced steps go the other way" in other.text
 
 
 def test_a_part_without_times_or_a_path_that_acts_on_nothing_known_has_no_share() -> None:
