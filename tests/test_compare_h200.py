@@ -320,3 +320,10 @@ def test_what_the_client_printed_beside_what_it_saved_is_one_run(tmp_path: Path)
     found = compare([AskedRun((tmp_path,), "both"), AskedRun((SAMPLE / "flat",), "flat")]).pairs[0].metrics
     assert found is not None
     assert len([out for out in found.left_out if "a copy is no repeat" in out.why]) == 1
+
+
+def test_noise_that_hides_any_gain_fails_nobody() -> None:
+    """Two repeats of each point: differences of 39 % and more would not be seen, so that nothing is known to be the same."""
+    report = compare([AskedRun((SAMPLE / "graphs",)), AskedRun((SAMPLE / "flat",))], ("faster",))
+    assert report.required[0].outcome == "inconclusive"
+    assert report.required[0].why.startswith("no change beyond noise, which hides up to")

@@ -110,6 +110,8 @@ def faster(p: Pair, runs: Sequence[RunKept]) -> tuple[str, str]:
         return "failed", f"worse: {said}"
     if BETTER in words:
         return "holds", said
+    if words == {NO_CHANGE} and (hidden := _wide(told)):
+        return "inconclusive", f"no change beyond noise{hidden}: {said}"
     if words == {NO_CHANGE}:
         return "failed", f"the same within noise: {said}"
     return "inconclusive", f"no figure that is sure: {said}"
