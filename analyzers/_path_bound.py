@@ -134,7 +134,7 @@ def _refusals(rec: Recording, path: FastPath, row: PathRow) -> list[When]:
 def _published(row: PathRow, finding: Finding, near: tuple[Published, ...], run: Run) -> Finding:
     """The range over what was measured nearest, times the share of steps that it would reach."""
     low, high = min(near, key=lambda p: p.low), max(near, key=lambda p: p.high)
-    at = "; ".join(dict.fromkeys(f"{effect.source}: {_said(effect)} at {effect.run.text()}" for effect in near))
+    at = "; ".join(dict.fromkeys(f"{effect.source}: {_said(effect)} at {effect.where()}" for effect in near))
     told = f"{finding.claim}; published {at}; yours is {run.text()}"
     if high.high <= 0:
         return replace(finding, claim=f"{told}; the fallback was the faster one there: nothing is won for certain")
