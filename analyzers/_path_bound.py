@@ -43,9 +43,10 @@ def with_bound(rec: Recording, path: FastPath, row: PathRow, calls: list[Calls],
         return replace(finding, claim=f"{finding.claim}; {why_not}")
     there = rec.meta.setup is not None and rec.meta.setup.gfx == MEASURED_ON
     near = nearest(published().get(row.id, ()), run) if there else ()
-    if near:
-        return _published(row, finding, near, run)
-    return _seen(rec, row, calls, finding)
+    found = _published(row, finding, near, run) if near else _seen(rec, row, calls, finding)
+    if found.bound is None or not path.other_work:
+        return found
+    return replace(found, claim=f"{found.claim}; {path.other_work}")
 
 
 def run_of(rec: Recording) -> Run:

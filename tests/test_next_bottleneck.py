@@ -309,7 +309,6 @@ def test_the_hand_written_model_has_the_kernels_that_the_sums_above_assume() -> 
     assert len(MODEL) == 32
 
 
-
 def test_no_share_of_a_time_is_above_the_whole(tmp_path: Path) -> None:
     # two streams of one device, both busy for the whole 100 us: 200 us of kernel time
     events = [kernel(5.0, 100.0, 1, "left_k"), kernel(5.0, 100.0, 2, "right_k", stream=9)]

@@ -169,6 +169,16 @@ def experts(tmp_path: Path, **more: str) -> Recording:
     return made(tmp_path, [DENSE + SPARSE + SPARSE] * 2, replace(given, **more))
 
 
+def test_a_path_that_does_other_work_says_that_its_gain_is_of_no_one_contract(tmp_path: Path) -> None:
+    nested = {"--hf-overrides": {"text_config": {"use_index_cache": True, "index_topk_freq": 2}}}
+    chosen = ["_decode_index_score_kernel", "_decode_topk_fused_kernel", TRITON] * 2
+    found = finding(made(tmp_path, [chosen] * 2, small(flags=nested)), "index_reuse")
+    assert (found.verdict, found.bound is not None) == ("missed", True)
+    assert found.claim.endswith("the model's work changes: no speed-up under one contract")
+    other = finding(made(tmp_path, [MISSED] * 2, small(env=GATED), CROWDED), "aiter_sparse_pa")
+    assert "model's work" not in other.claim
+
+
 def test_without_a_published_effect_the_fallbacks_time_bounds(tmp_path: Path) -> None:
     found = finding(experts(tmp_path), "mxfp8_moe")
     assert found.verdict == "missed"

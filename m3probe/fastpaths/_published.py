@@ -78,7 +78,9 @@ def _effect(row: Mapping[str, Any]) -> Published:
     run = Run(**{name: row[name] for name in Run.__dataclass_fields__ if name in row})
     ends = [_won(row["metric"], *_sides(row, key)) for key in ("low" if "low" in row else "ratio", "ratio")]
     (low, low_text), (high, high_text) = ends
-    return Published(row["path"], row["source"], row["metric"], run, low, high, (low_text, high_text), row.get("both", ""))
+    return Published(
+        row["path"], row["source"], row["metric"], run, low, high, (low_text, high_text), row.get("both", "")
+    )
 
 
 def _sides(row: Mapping[str, Any], key: str) -> tuple[float, float]:

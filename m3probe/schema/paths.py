@@ -183,6 +183,7 @@ class FastPath:
         functions: Python functions of vLLM or AITER that only run when it does.
         sources: PRs, issues and files at a version.
         launch: what a launch of its anchors must look like.
+        other_work: why its gain is none of one contract; "" where the model's work stays the same.
     """
 
     title: str
@@ -205,6 +206,7 @@ class FastPath:
     functions: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     launch: LaunchCheck | None = None
+    other_work: str = ""
 
     def executes(self, variant: Variant) -> bool:
         """Whether a call of this variant is an execution of the path."""
