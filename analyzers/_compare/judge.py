@@ -110,10 +110,9 @@ def faster(p: Pair, runs: Sequence[RunKept]) -> tuple[str, str]:
         return "failed", f"worse: {said}"
     if BETTER in words:
         return "holds", said
-    if words == {NO_CHANGE} and (hidden := _wide(told)):
-        return "inconclusive", f"no change beyond noise{hidden}: {said}"
     if words == {NO_CHANGE}:
-        return "failed", f"the same within noise: {said}"
+        hidden = _wide(told)  # wide noise proves no sameness
+        return ("inconclusive" if hidden else "failed"), f"no change beyond noise{hidden}: {said}"
     return "inconclusive", f"no figure that is sure: {said}"
 
 
