@@ -46,7 +46,8 @@ def with_bound(rec: Recording, path: FastPath, row: PathRow, calls: list[Calls],
     found = _published(row, finding, near, run) if near else _seen(rec, row, calls, finding)
     if found.bound is None or not path.other_work:
         return found
-    return replace(found, claim=f"{found.claim}; {path.other_work}")
+    changes = f"{path.other_work} changes the model's work: no speed-up under one contract"
+    return replace(found, claim=f"{found.claim}; {changes}")
 
 
 def run_of(rec: Recording) -> Run:

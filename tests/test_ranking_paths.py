@@ -174,7 +174,7 @@ def test_a_path_that_does_other_work_says_that_its_gain_is_of_no_one_contract(tm
     chosen = ["_decode_index_score_kernel", "_decode_topk_fused_kernel", TRITON] * 2
     found = finding(made(tmp_path, [chosen] * 2, small(flags=nested)), "index_reuse")
     assert (found.verdict, found.bound is not None) == ("missed", True)
-    assert found.claim.endswith("the model's work changes: no speed-up under one contract")
+    assert found.claim.endswith("index top-k reuse changes the model's work: no speed-up under one contract")
     other = finding(made(tmp_path, [MISSED] * 2, small(env=GATED), CROWDED), "aiter_sparse_pa")
     assert "model's work" not in other.claim
 

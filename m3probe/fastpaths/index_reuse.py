@@ -227,7 +227,6 @@ FAST_PATH = FastPath(
         Effect("long-context evaluations halved where GSM8K stayed equal", "sglang PR 34583"),
     ),
     functions=("MiniMaxM3Indexer.forward: 15 calls a step, not 57", "fused_*qknorm*(skip_index_branch=True)"),
-    other_work="other blocks are attended, so that the model's work changes: no speed-up under one contract",
     sources=(
         "vLLM PR 47269, 47287 (the producer skips the index branch: 0.32 and 0.33, rule index_skip_branch)",
         "the docstrings at 0.25.1 and 0.32 still show the flat form",

@@ -183,14 +183,10 @@ class FastPath:
         functions: Python functions of vLLM or AITER that only run when it does.
         sources: PRs, issues and files at a version.
         launch: what a launch of its anchors must look like.
-<<<<<<< HEAD
         acts_on: families of kernels whose time it can change (``family`` where none is named): a comparison credits it
             with no other part of a change.
         launches: it changes how steps are launched, so that idle time of the device is its matter as well.
         other_work: name, in words, of the model's work that it changes; two runs of which one ran it did other work.
-=======
-        other_work: why its gain is none of one contract; "" where the model's work stays the same.
->>>>>>> ranking
     """
 
     title: str
@@ -213,11 +209,8 @@ class FastPath:
     functions: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     launch: LaunchCheck | None = None
-<<<<<<< HEAD
     acts_on: tuple[Family, ...] = ()
     launches: bool = False
-=======
->>>>>>> ranking
     other_work: str = ""
 
     def executes(self, variant: Variant) -> bool:
