@@ -27,7 +27,8 @@ class Idle:
     """Idle time of some steps, ns by part; parts of which there are no steps are left out.
 
     Steps that replay one graph split into before, inside and after it; in all others idle time lies between kernels.
-    ``between_steps`` is known for the ``followed`` of ``steps`` alone, those that have a next step.
+    ``between_steps`` is known for the ``followed`` of ``steps`` alone, those that have a next step; after the
+    ``emptied`` no request was left, so that what follows is no wait of theirs.
     """
 
     parts: dict[str, int]
@@ -36,6 +37,7 @@ class Idle:
     followed: int
     followed_ns: int
     graph_steps: int
+    emptied: int = 0
 
     @property
     def inside_ns(self) -> int:
@@ -72,7 +74,14 @@ def idle_of(rec: Recording, times: StepTimes, steps: Array) -> Idle:
     if followed.any():
         parts[BETWEEN] = int(times.tail_ns[steps][followed].sum())
     window = times.window_ns[steps]
-    return Idle(parts, int(window.sum()), len(steps), int(followed.sum()), int(window[followed].sum()), int(full.sum()))
+    counts = (
+        len(steps),
+        int(followed.sum()),
+        int(window[followed].sum()),
+        int(full.sum()),
+        int(times.emptied[steps].sum()),
+    )
+    return Idle(parts, int(window.sum()), *counts)
 
 
 def _idle(rec: Recording, of_file: Array, low: Array, high: Array) -> Array:

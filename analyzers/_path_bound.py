@@ -43,9 +43,11 @@ def with_bound(rec: Recording, path: FastPath, row: PathRow, calls: list[Calls],
         return replace(finding, claim=f"{finding.claim}; {why_not}")
     there = rec.meta.setup is not None and rec.meta.setup.gfx == MEASURED_ON
     near = nearest(published().get(row.id, ()), run) if there else ()
-    if near:
-        return _published(row, finding, near, run)
-    return _seen(rec, row, calls, finding)
+    found = _published(row, finding, near, run) if near else _seen(rec, row, calls, finding)
+    if found.bound is None or not path.other_work:
+        return found
+    changes = f"{path.other_work} changes the model's work: no speed-up under one contract"
+    return replace(found, claim=f"{found.claim}; {changes}")
 
 
 def run_of(rec: Recording) -> Run:
@@ -134,7 +136,7 @@ def _refusals(rec: Recording, path: FastPath, row: PathRow) -> list[When]:
 def _published(row: PathRow, finding: Finding, near: tuple[Published, ...], run: Run) -> Finding:
     """The range over what was measured nearest, times the share of steps that it would reach."""
     low, high = min(near, key=lambda p: p.low), max(near, key=lambda p: p.high)
-    at = "; ".join(dict.fromkeys(f"{effect.source}: {_said(effect)} at {effect.run.text()}" for effect in near))
+    at = "; ".join(dict.fromkeys(f"{effect.source}: {_said(effect)} at {effect.where()}" for effect in near))
     told = f"{finding.claim}; published {at}; yours is {run.text()}"
     if high.high <= 0:
         return replace(finding, claim=f"{told}; the fallback was the faster one there: nothing is won for certain")

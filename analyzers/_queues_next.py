@@ -32,10 +32,28 @@ def level_of(finding: Finding) -> tuple[int, str] | None:
     return None
 
 
-def next_queue(findings: Sequence[Finding]) -> NextBottleneck | None:
-    """The finding to act on; None where no queue was found short."""
+STEP = "queues.decode"
+"""No queue holds the requests: where the steps themselves were recorded, they answer and not this."""
+FAILED = (
+    ("startup.first_cause", "what a process failed by comes before how fast it was"),
+    ("bench.failed", "requests that fail come before how fast the others were"),
+)
+
+
+def next_queue(findings: Sequence[Finding], *, steps: bool = False) -> NextBottleneck | None:
+    """The finding to act on; None where no queue was found short. ``steps``: step time is bounded, so that it is no answer."""
     found = [(level, f) for f in findings if f.trusted and (level := level_of(f))]
+    found = [(level, f) for level, f in found if not (steps and f.id.startswith(STEP))]
     if not found:
         return None
     (_, why), best = min(found, key=lambda pair: (pair[0][0], -(pair[1].bound.high if pair[1].bound else 0.0)))
     return NextBottleneck(best.id, best.bound, why)
+
+
+def next_failure(findings: Sequence[Finding]) -> NextBottleneck | None:
+    """Where nothing else answers: what failed, by the server's log before the client's result."""
+    for start, why in FAILED:
+        for f in findings:
+            if f.trusted and f.id.startswith(start) and (f.verdict != "unproven" or start == "bench.failed"):
+                return NextBottleneck(f.id, f.bound, why)
+    return None

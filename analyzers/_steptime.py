@@ -17,8 +17,9 @@ class StepTimes:
     """Columns [steps], int64 ns; a step without GPU work has ``seen`` False and zeros elsewhere.
 
     ``begin_ns``, ``last_ns``: first GPU start and last GPU end of the step's own work. ``window_ns``: first GPU start
-    to the next step's; to its own last end where there is no next step, or where kernels of the next may be missing
-    (``followed`` False: how long the device waits after it is not known). ``busy_ns``: union of kernels, memcpy and
+    to the next step's; to its own last end where there is no next step, where kernels of the next may be missing
+    (``followed`` False: how long the device waits after it is not known), or where no request was left (``emptied``:
+    what follows is the time until somebody asks again, and no step's). ``busy_ns``: union of kernels, memcpy and
     memset inside the window. ``tail_ns``: idle time between the step's last end and the next step's first start.
     ``short``: kernels are or may be missing from the recording, so that no time of the step is known.
     """
@@ -30,6 +31,7 @@ class StepTimes:
     busy_ns: Array
     tail_ns: Array
     followed: Array
+    emptied: Array
     short: Array
 
     def idle_share(self, steps: Array) -> float | None:
@@ -55,7 +57,7 @@ def step_times(rec: Recording) -> StepTimes:
     seen, lacks = last >= begin, missing(rec)
     n = len(rec.steps)
     window, busy, tail = (np.zeros(n, dtype=np.int64) for _ in range(3))
-    followed = np.zeros(n, dtype=bool)
+    followed, emptied = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
     hidden = lacks.late | (~seen & _launched(rec))
     lost = np.cumsum(hidden)
     for one in np.unique(file).tolist():
@@ -65,14 +67,37 @@ def step_times(rec: Recording) -> StepTimes:
         here = np.flatnonzero(file == one)
         order = here[np.argsort(start[here], kind="stable")]
         # the next step must be whole, and so must be what lies between
-        followed[rows[:-1]] = lost[rows[1:]] == lost[rows[:-1]]
+        emptied[rows[:-1]] = _emptied(rec.steps["ctx_reqs"][rows], rec.steps["gen_reqs"][rows])
+        followed[rows[:-1]] = (lost[rows[1:]] == lost[rows[:-1]]) & ~emptied[rows[:-1]]
         nearest = np.append(begin[rows[1:]], last[rows[-1]])
         edge = np.maximum(np.where(followed[rows], nearest, np.minimum(last[rows], nearest)), begin[rows])
         window[rows] = edge - begin[rows]
         busy[rows] = busy_between(start[order], end[order], begin[rows], edge)
         rest = np.minimum(last[rows], edge)
         tail[rows] = edge - rest - busy_between(start[order], end[order], rest, edge)
-    return StepTimes(seen, np.where(seen, begin, 0), np.where(seen, last, 0), window, busy, tail, followed, lacks.short)
+    return StepTimes(
+        seen, np.where(seen, begin, 0), np.where(seen, last, 0), window, busy, tail, followed, emptied, lacks.short
+    )
+
+
+def _emptied(prefill: Array, decode: Array) -> Array:
+    """Mask over all steps but the last: decode alone, and none of its requests is served again.
+
+    The next step holds new requests alone, and the next that decodes no more than those that were prefilled since. A
+    scheduler that lets decoding requests wait for a prefill would decode them there too. False where that is not seen.
+    """
+    none = np.zeros(len(prefill) - 1, dtype=bool)
+    if (prefill < 0).any() or (decode < 0).any():
+        return none
+    decodes = np.flatnonzero(decode > 0)
+    after = np.arange(1, len(prefill))
+    place = np.searchsorted(decodes, after)
+    known = place < len(decodes)
+    again = decodes[np.minimum(place, len(decodes) - 1)] if len(decodes) else after
+    sums = np.append(0, np.cumsum(prefill))
+    new_alone = (prefill[:-1] == 0) & (decode[:-1] > 0) & (decode[1:] == 0) & (prefill[1:] > 0)
+    found: Array = new_alone & known & (decode[again] <= sums[again] - sums[after])
+    return found
 
 
 def _own_work(rec: Recording, start: Array, end: Array) -> tuple[Array, Array]:

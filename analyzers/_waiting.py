@@ -69,7 +69,8 @@ def _parts(idle: Idle | None, causes: str) -> str:
     mean = ms(idle.parts[BETWEEN] / idle.followed) if idle.followed else ""
     after = f" ({mean} after each of {idle.followed} of {idle.steps} steps)" if told[-1][0] == BETWEEN else ""
     bounded = f"; the wait inside steps is bounded by {causes}" if causes else ""
-    unknown = "" if idle.followed else "; the wait for the next step is unknown (none was recorded)"
+    empty = f"; after {idle.emptied} step(s) no request was left, which is not counted" if idle.emptied else ""
+    unknown = empty if idle.followed or idle.emptied else "; the wait for the next step is unknown (none was recorded)"
     # a single part is the whole: its share is told already
     return (f": {', '.join(parts)}{after}" if len(parts) > 1 else f", {WORDS[told[0][0]]}{after}") + bounded + unknown
 

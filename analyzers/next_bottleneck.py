@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from m3probe.analyzers import _figures as figures
 from m3probe.analyzers._basis import Basis, basis, removable_share, step_share
 from m3probe.analyzers._idle import KERNELS, Idle, idle_of
-from m3probe.analyzers._queues_next import next_queue
+from m3probe.analyzers._queues_next import next_failure, next_queue
 from m3probe.analyzers._ranking import COPIES, FAMILY, in_order, ranking, waiting
 from m3probe.analyzers._view import View, percent, view
 from m3probe.analyzers._waiting import CAUSES, IDLE, idle_finding, level
 from m3probe.analyzers._whole import whole
+from m3probe.kernels.demangle import demangle
 from m3probe.model.findings import Bound, Finding, evidence
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, BottleneckSection, NextBottleneck
@@ -23,6 +25,7 @@ from m3probe.schema.verdicts import FAMILIES, Family, Phase
 
 SHOWN = 5
 """Candidates shown: families, and copies, which are none."""
+NAME_SHOWN = 60
 FLAT_FAMILY = 0.15
 FLAT_BOUND = 0.03
 """Leaves are flat when the largest family or the best bound is below these shares of step time (docs/repeats.md)."""
@@ -49,6 +52,11 @@ _ADVICE = {
 _DEFAULT_ADVICE = (
     "Many small kernels: fuse them into their neighbours, or look at how often they run (question repeats)"
 )
+_LOST = "Record a short window with kernel times in which no kernel is lost (see the trust section)"
+_NO_KERNELS = (
+    "Give what belongs to the same run: a trace of a short window on a GPU for shares of step time, the client's result and "
+    "/metrics pages scraped under load for the queues"
+)
 _COPIES_ADVICE = (
     "Look at what is copied and which way (question bytes): copies to the host that a step waits for, staging that a "
     "registered buffer would spare, many small ones that one could carry"
@@ -60,9 +68,9 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
     seen = view(rec, so_far)
     base = basis(rec)
     if base is None:
-        queue = next_queue(so_far.findings)
-        own = [] if queue else [_none(seen, _why_not(seen))]
-        return _answer(rec, queue, "", so_far, own)
+        found = next_queue(so_far.findings) or next_failure(so_far.findings)
+        own = [] if found else [_none(seen, _why_not(seen))]
+        return _answer(rec, found, "", so_far, own)
     idle = idle_of(rec, seen.time, base.steps) if base.where else None
     causes = [f for f in so_far.findings if f.id in CAUSES and f.bound is not None and f.bound.basis == base.name]
     own = list(_candidates(seen, base))
@@ -72,7 +80,7 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
         doubts = "; ".join(seen.doubts) or "the evidence is unusable"
         queue = next_queue(so_far.findings)
         own += [] if queue else [_none(seen, f"no bound holds ({doubts})")]
-        return _answer(rec, queue, base.name, so_far, own)
+        return _answer(rec, queue, base.name, _doubted(so_far, base), own)
     chosen = _choose(rec, base, idle, so_far, own)
     return _answer(rec, chosen, base.name, so_far, own)
 
@@ -85,7 +93,15 @@ def _answer(rec: Recording, chosen: NextBottleneck | None, name: str, so_far: An
     return Answer((BottleneckSection(chosen, ranking(rec, chosen, name, (*so_far.findings, *own))),), tuple(own))
 
 
+def _doubted(so_far: Answer, base: Basis) -> Answer:
+    """Where step time is not trusted, no share of it is."""
+    doubt = (replace(f, trusted=False) if f.bound and f.bound.basis == base.name else f for f in so_far.findings)
+    return replace(so_far, findings=tuple(doubt))
+
+
 def _why_not(view: View) -> str:
+    if not len(view.rec.kernels):
+        return "no kernel was recorded, and no queue, cache or limit was found short"
     if not whole(view.rec):
         return "kernels are or may be missing from the recording (trust says why), so that no share of step time holds"
     return "no kernel of a step has a known time, so nothing can be bounded"
@@ -111,8 +127,9 @@ def _candidates(view: View, base: Basis) -> Iterator[Finding]:
 def _family_share(view: View, base: Basis, family: Family, kernels: Array, times: tuple[Array, Array]) -> Finding:
     bound = removable_share(view.rec, kernels, base)
     of_its, of_all = (int(time[FAMILIES.index(family)]) / max(int(time[: len(FAMILIES)].sum()), 1) for time in times)
-    takes, beside = _said(step_share(view.rec, kernels, base), bound)
+    takes, beside = _said(step_share(view.rec, kernels, base), bound, base)
     everywhere = f", {percent(of_all)} of all kernel time" if of_all else ""
+    longest = f"; the longest of them is {_longest(view.rec, kernels)}" if family is Family.UNKNOWN else ""
     advice = _ADVICE.get(family, _DEFAULT_ADVICE)
     if family is Family.GEMM and base.where:
         advice = _GEMM_ADVICE.get(Phase(base.where), advice)
@@ -120,7 +137,7 @@ def _family_share(view: View, base: Basis, family: Family, kernels: Array, times
         id=f"{FAMILY}{family}",
         question="next_bottleneck",
         verdict="share",
-        claim=f"{family} takes {takes} of {base.name} ({percent(of_its)} of its kernel time{everywhere}){beside}",
+        claim=f"{family} {takes} ({percent(of_its)} of its kernel time{everywhere}){beside}{longest}",
         where=base.where,
         evidence=(evidence("kernels", np.sort(kernels), f"{len(kernels):,} kernels"),),
         advice=advice,
@@ -129,10 +146,21 @@ def _family_share(view: View, base: Basis, family: Family, kernels: Array, times
     )
 
 
-def _said(takes: float, bound: Bound) -> tuple[str, str]:
+def _said(takes: float, bound: Bound, base: Basis, verb: str = "takes") -> tuple[str, str]:
     """The time taken, and what of it is won where that differs: other work runs at the same time."""
     share, won = percent(takes), percent(bound.high)
-    return share, "" if share == won else f"; other work runs beside it, so that taking it out wins {won}"
+    if takes > 1:  # streams or devices side by side: no share of a time is above 100 %
+        return f"{verb} {takes:,.3f} x {base.name} in sum, side by side", f"; taking it out wins {won}"
+    beside = "" if share == won else f"; other work runs beside it, so that taking it out wins {won}"
+    return f"{verb} {share} of {base.name}", beside
+
+
+def _longest(rec: Recording, kernels: Array) -> str:
+    """Name of the kernel, as far as a line shows it, whose launches take most time together."""
+    time = np.zeros(len(rec.strings), dtype=np.int64)
+    np.add.at(time, rec.kernels["name"][kernels], rec.kernels["dur_ns"][kernels])
+    name = demangle(rec.strings[int(np.argmax(time))])
+    return name if len(name) <= NAME_SHOWN else f"{name[:NAME_SHOWN]}..."
 
 
 def _everywhere(rec: Recording) -> Array:
@@ -146,12 +174,12 @@ def _everywhere(rec: Recording) -> Array:
 def _copies(view: View, base: Basis, transfers: Array) -> Finding:
     none = np.empty(0, dtype=np.int64)
     bound = removable_share(view.rec, none, base, transfers)
-    takes, beside = _said(step_share(view.rec, none, base, transfers), bound)
+    takes, beside = _said(step_share(view.rec, none, base, transfers), bound, base, "take")
     return Finding(
         id=COPIES,
         question="next_bottleneck",
         verdict="share",
-        claim=f"Copies and fills (memcpy, memset) take {takes} of {base.name}{beside}",
+        claim=f"Copies and fills (memcpy, memset) {takes}{beside}",
         where=base.where,
         evidence=(evidence("transfers", np.sort(transfers), f"{len(transfers):,} copies and fills"),),
         advice=_COPIES_ADVICE,
@@ -171,7 +199,7 @@ def _choose(
     best = placed[0].finding
     top = max((p.high for p in placed if p.is_share), default=0.0)
     flat = top < FLAT_FAMILY or max(p.high for p in placed) < FLAT_BOUND
-    queue = next_queue(findings)
+    queue = next_queue(findings, steps=True)
     leaves = f"leaves are flat (the largest of them frees {percent(top)} of {base.name})"
     look = f"the level to look at is the {level(idle)}, above any kernel"
     if flat and queue is not None:
@@ -205,6 +233,6 @@ def _none(view: View, why: str) -> Finding:
         claim=f"No next bottleneck is named: {why}",
         where="",
         evidence=(evidence("kernels", view.ex.kernel[known], f"{len(known):,} kernels with a time"),),
-        advice="Record a short window with kernel times in which no kernel is lost (see the trust section)",
+        advice=_LOST if len(view.rec.kernels) else _NO_KERNELS,
         trusted=view.trusted,
     )

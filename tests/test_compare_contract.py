@@ -189,15 +189,16 @@ def test_parts_of_a_workers_step_are_weighted_by_steps_and_add_up() -> None:
     eager = (100.0, 600.0, 100.0, 200.0)
     (found,) = hosts([timed("NONE", 4, 8, eager)], [timed("FULL", 3, 8, (100.0,) * 4), timed("NONE", 1, 8, eager)])
     assert (found.modes_before, found.modes_after) == (("NONE",), ("FULL", "NONE"))
-    assert (found.before_ns, found.after_ns, found.ratio) == (1000, 550, 0.55)
+    # 800 of work, then (3 x 300 + 800) / 4; the wait for the next step is no part of it
+    assert (found.before_ns, found.after_ns, found.ratio) == (800, 425, 425 / 800)
     assert {p.name: p.delta_ns for p in found.parts} == {"prepare": 0, "launch": -375, "wait": 0, "idle": -75}
-    assert [p.share for p in found.parts] == [0, pytest.approx(375 / 450), 0, pytest.approx(75 / 450)]
+    assert [p.share for p in found.parts] == [0, 1, 0, None]
 
 
 def test_other_rows_or_a_part_that_no_hook_took_give_no_ratio() -> None:
     whole = timed("FULL", 3, 8, (100.0,) * 4)
     (rows,) = hosts([whole], [timed("FULL", 3, 9, (100.0,) * 4)])  # 11 % of 9
-    assert (rows.after_ns, rows.ratio) == (400, None)
+    assert (rows.after_ns, rows.ratio) == (300, None)
     (part,) = hosts([whole], [timed("FULL", 3, 8, (100.0, None, 100.0, 100.0))])
     assert (part.after_ns, part.ratio, part.parts[1].after_ns) == (None, None, None)
     assert hosts([whole], [timed("FULL", 3, 8, (100.0,) * 4, "prefill")]) == ()

@@ -349,7 +349,7 @@ def test_eager_and_graph_samples_cross_nowhere() -> None:
 def shown(found: Crossing | None) -> str:
     assert found is not None
     page = Page(110)
-    crossing_block(page, found)
+    crossing_block(page, found, explain=True)
     return page.text()
 
 
@@ -364,5 +364,5 @@ def test_a_crossing_has_its_table_and_the_rest_a_line(tmp_path: Path) -> None:
     single = shown(crossing(a, gemm_trace(tmp_path / "d", {16: [9.0]})))
     assert "timed at more than one M by both: where they would cross is not known" in " ".join(single.split())
     page = Page(80)
-    crossing_block(page, Crossing())
+    crossing_block(page, Crossing(), explain=True)
     assert page.text() == ""

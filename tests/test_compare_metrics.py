@@ -294,9 +294,9 @@ def test_scores_of_unknown_size_or_of_two_tasks_prove_nothing() -> None:
 # --- the page ----------------------------------------------------------------------------------------------
 
 
-def shown(found: object, width: int = 100) -> str:
+def shown(found: object, width: int = 100, *, explain: bool = True) -> str:
     page = Page(width, ascii_only=False)
-    bench_block(page, found)  # type: ignore[arg-type]
+    bench_block(page, found, explain=explain)  # type: ignore[arg-type]
     return page.text()
 
 

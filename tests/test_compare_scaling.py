@@ -231,7 +231,7 @@ def test_a_workload_gate_beside_the_sweeps(b: dict[int, float], verdict: str, wo
     assert gate.verdict == verdict
     assert words in gate.claim
     page = Page(100)
-    bench_block(page, found)
+    bench_block(page, found, explain=False)
     assert "Gate ISL >= 8192 and concurrency >= 64" in page.text()
 
 
@@ -251,7 +251,9 @@ def test_the_published_gate_of_sparse_attention_goes_with_a_setup_that_asks_for_
 
 def test_a_law_is_told_with_what_would_decide_it() -> None:
     page = Page(200)
-    bench_block(page, metrics(tpots({1: 20.0, 16: 30.0, 64: 40.0}), tpots({1: 16.0, 16: 26.0, 64: 36.0})))
+    bench_block(
+        page, metrics(tpots({1: 20.0, 16: 30.0, 64: 40.0}), tpots({1: 16.0, 16: 26.0, 64: 36.0})), explain=False
+    )
     text = page.text()
     assert "amortisation: A token saves 4.00 / 4.00 / 4.00 ms at concurrency 1 / 16 / 64" in text
     assert "what would decide: Trace a few decode steps" in text

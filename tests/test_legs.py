@@ -111,7 +111,7 @@ def test_path_executed_is_what_the_rules_say_together(
     [
         (700.0, 800.0, {}, HOLDS, ""),
         (800.0, 700.0, {}, FAILED, "worse: "),
-        (700.0, 700.3, {}, FAILED, "the same within noise"),
+        (700.0, 700.3, {}, FAILED, "no change beyond noise"),
         (700.0, 900.0, {"max_concurrency": 64}, INCONCLUSIVE, "the two hold no benchmark result of one workload point"),
         (700.0, 900.0, {"num_gpus": None}, INCONCLUSIVE, "while GPUs is not known"),
         (700.0, 900.0, {"model_id": "another"}, INCONCLUSIVE, "not the same contract: model"),

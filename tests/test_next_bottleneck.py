@@ -307,3 +307,20 @@ def test_real_recordings(trace: str, chosen: str | None) -> None:
 
 def test_the_hand_written_model_has_the_kernels_that_the_sums_above_assume() -> None:
     assert len(MODEL) == 32
+
+
+def test_no_share_of_a_time_is_above_the_whole(tmp_path: Path) -> None:
+    # two streams of one device, both busy for the whole 100 us: 200 us of kernel time
+    events = [kernel(5.0, 100.0, 1, "left_k"), kernel(5.0, 100.0, 2, "right_k", stream=9)]
+    _, findings = judged(recording(tmp_path, events))
+    share = findings["next_bottleneck.family.unknown"]
+    assert "takes 2.000 x the GPU span in sum, side by side" in share.claim
+    assert "taking it out wins 100.0 %" in share.claim
+    assert high(share) == 1.0
+
+
+def test_kernels_without_a_family_are_told_by_the_one_that_takes_most(tmp_path: Path) -> None:
+    # 12 us in two launches against 10 us in one
+    events = [kernel(1.0, 6.0, 1, "often_k"), kernel(10.0, 10.0, 2, "once_k"), kernel(30.0, 6.0, 3, "often_k")]
+    _, findings = judged(recording(tmp_path, events))
+    assert findings["next_bottleneck.family.unknown"].claim.endswith("the longest of them is often_k")

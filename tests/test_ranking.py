@@ -15,7 +15,17 @@ from m3probe import pipeline
 from m3probe.analyzers import next_bottleneck
 from m3probe.model.findings import Bound, Evidence, Finding
 from m3probe.model.recording import Recording
-from m3probe.model.report import Answer, BottleneckSection, QueueRow, QueuesSection, RankedRow
+from m3probe.model.report import (
+    Answer,
+    BottleneckSection,
+    QueueRow,
+    QueuesSection,
+    RankedRow,
+    Reason,
+    TrustRow,
+    TrustSection,
+)
+from m3probe.sources import open_recording
 
 CASES = ROOT / "tests" / "data" / "cases"
 STEP = "decode step time"
@@ -147,6 +157,65 @@ def test_flat_leaves_and_a_short_queue_name_the_level_above_and_rank_the_leaves_
     assert told.next_bottleneck.finding == told.ranking[0].finding == "queues.prefill.0"
     assert "a queue is short" in told.ranking[0].why
     assert told.ranking[1].finding.startswith("next_bottleneck.family.")
+
+
+def test_that_no_queue_holds_the_requests_is_no_queue_that_is_short(tmp_path: Path) -> None:
+    # the client says that the decode step decides; its parts are known here, so that they answer
+    told = section(flat(tmp_path), found("queues.decode.0", 0.98, "request latency"))
+    assert told.next_bottleneck is not None
+    assert told.next_bottleneck.finding.startswith("next_bottleneck.family.")
+    assert "a queue is short" not in told.next_bottleneck.why
+    assert rows(told)["queues.decode.0"].why.startswith("not comparable: share of request latency")
+
+
+def test_an_eager_server_under_load_waits_for_launches_whatever_its_client_says() -> None:
+    told = pipeline.analyze([ROOT / "samples" / "compare-h200" / "eager"]).answer.section(BottleneckSection)
+    assert told is not None
+    assert told.ranking[0].finding == "repeats.decode_eager"
+    assert any(row.finding.startswith("queues.decode.") for row in told.ranking[1:])
+
+
+def test_two_recordings_of_one_rank_leave_no_share_of_step_time_to_trust(tmp_path: Path) -> None:
+    rec, shown = three_families(tmp_path), found("shapes.starved.decode", 0.31, rows=(0,))
+    reason = Reason("same_rank", "more than one trace of rank 0")
+    trust = TrustSection(TrustRow("degraded", (reason,)), {})
+    told = next_bottleneck.ANALYZER.judge(rec, Answer((trust,), (shown,))).section(BottleneckSection)
+    assert told is not None
+    assert told.next_bottleneck is None
+    assert rows(told)["shapes.starved.decode"].why.startswith("not trusted")
+
+
+# --- what failed ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("case", "finding", "words"),
+    [
+        ("l11_crash_multi_worker.log", "startup.first_cause", "what a process failed by"),
+        ("b04_mostly_failed.json", "bench.failed.0", "requests that fail come before"),
+        ("b09_all_failed_means_zero.json", "bench.failed.0", "requests that fail come before"),
+    ],
+)
+def test_what_failed_is_named_where_nothing_else_answers(case: str, finding: str, words: str) -> None:
+    row = first(case)
+    assert (row.finding, row.bound) == (finding, None)
+    assert words in row.why
+
+
+def test_a_queue_that_is_short_comes_before_a_fault_of_the_log() -> None:
+    fault = Finding("startup.first_cause", "startup", "fault", "", "", (), "")
+    full = Finding("queues.os_limit.nofile.server", "queues", "os_limit", "", "", (), "")
+    rec = open_recording([CASES / "l01_v0_style.log"])
+    assert section(rec, fault, full).ranking[0].finding == full.id
+    assert section(rec, fault).ranking[0].finding == fault.id
+
+
+@pytest.mark.parametrize("case", ["p01_two_engines_v033.prom", "l01_v0_style.log", "a01_metric_gpu_data.json"])
+def test_inputs_without_kernels_say_what_to_add_and_not_that_kernels_were_lost(case: str) -> None:
+    answer = pipeline.analyze([CASES / case]).answer
+    none = next(f for f in answer.findings if f.id == "next_bottleneck.none")
+    assert "no kernel was recorded, and no queue, cache or limit was found short" in none.claim
+    assert "a trace of a short window" in none.advice
 
 
 # --- the published queues -------------------------------------------------------------------------------

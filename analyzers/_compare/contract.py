@@ -61,16 +61,18 @@ def _topic(name: str, a: Mapping[str, str], b: Mapping[str, str]) -> Topic:
     unlike = [source for source in both if not _alike(name, source, a[source], b[source])]
     if unlike:
         at = unlike[0]
-        return Topic(name, DIFFERS, _said(at, a[at]), _said(at, b[at]), "")
+        return Topic(name, DIFFERS, _said(name, at, a[at]), _said(name, at, b[at]), "")
     if both and _enough(name, both):
         at = both[0]
-        return Topic(name, EQUAL, _said(at, a[at]), _said(at, b[at]), "")
-    before, after = (next((_said(s, v) for s, v in side.items()), None) for side in (a, b))
+        return Topic(name, EQUAL, _said(name, at, a[at]), _said(name, at, b[at]), "")
+    before, after = (next((_said(name, s, v) for s, v in side.items()), None) for side in (a, b))
     return Topic(name, UNKNOWN, before, after, _TELLS[name])
 
 
 def _enough(name: str, both: Sequence[str]) -> bool:
-    """A length alone is half a workload."""
+    """A length alone is half a workload, and one path that did not run is not all of the model's work."""
+    if name == of.WORK:
+        return of.CONFIGURATION in both
     if name == of.WORKLOAD:
         return bool({of.HELD, "isl", of.INPUT} & set(both)) and (
             of.HELD in both or bool({"osl", of.OUTPUT} & set(both))
@@ -93,8 +95,9 @@ def _same(name: str, source: str, a: str, b: str) -> bool:
     return a == b
 
 
-def _said(source: str, value: str) -> str:
-    return value if source in (of.CONFIGURATION, of.CLIENT, of.RECORDED) else f"{value} ({source})"
+def _said(topic: str, source: str, value: str) -> str:
+    named = topic == of.WORK or source in (of.CONFIGURATION, of.CLIENT, of.RECORDED)
+    return value if named else f"{value} ({source})"
 
 
 def _kind(differ: Sequence[str]) -> str:

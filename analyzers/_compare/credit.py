@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from m3probe.analyzers._compare import facts as of
 from m3probe.analyzers._compare.contract import DENSITY, HARDWARE, differing, missing_core
-from m3probe.analyzers._compare.effects import Effect, moved_phases
-from m3probe.model.compare_report import BETTER, DIFFERS, NO_CHANGE, Contract, Credit, PhaseChange, Setting
+from m3probe.analyzers._compare.effects import Effect, moved_phases, noise
+from m3probe.analyzers._compare.own import acts_on, own_part, own_words
+from m3probe.fastpaths import fast_paths
+from m3probe.model.compare_report import BETTER, DIFFERS, NO_CHANGE, WORSE, Contract, Credit, PhaseChange, Setting
 from m3probe.model.compare_run import RunKept
 from m3probe.schema.setup import State
 from m3probe.schema.verdicts import Phase
@@ -56,6 +58,8 @@ def _credits(
         by = _few([setting.name for setting in changed(contract) or ()])
         text = f"no path and no flag is credited: {', '.join(topics)} changed{f' (settings that differ: {by})' if by else ''}"
         text += ", so that the runs did not do the same work on the same machine"
+        seen = [said for phase in _TRACED if (said := _seen(a, b, phase, [c for c in phases if c.phase == phase]))]
+        text += f"; {'; '.join(seen)}" if seen else ""
         yield Credit("", REFUSED, tuple(topics), text, "Two runs that differ in one setting alone")
         return
     papers = _papers(a, b)
@@ -63,14 +67,14 @@ def _credits(
         yield _credit(a, b, contract, phase, effect, [c for c in phases if c.phase == phase])
     for paper in papers:
         yield from _cannot(paper, told)
-    yield from _without_effect(a, b, contract, told)
+    yield from _without_effect(a, b, contract, told, phases)
 
 
 def _credit(
     a: RunKept, b: RunKept, contract: Contract, phase: str, effect: Effect, changes: Sequence[PhaseChange]
 ) -> Credit:
-    gain = f"{phase} is {'faster' if effect.verdict == BETTER else 'slower'} ({'; '.join(effect.said[:4])})"
-    gain += ", by bare figures whose noise is not known" if effect.bare else ""
+    gain = f"{phase} is {'faster' if effect.verdict == BETTER else 'slower'} ({effect.said()})"
+    gain += f", as far as can be told: {effect.bare}" if effect.bare else ""
     started, stopped = _ran_alone(b, a, phase), _ran_alone(a, b, phase)
     ran = _ran_words(started, stopped)
     made = changed(contract)
@@ -85,11 +89,32 @@ def _credit(
         said = f"{gain}; no setting that is known differs{'; ' + ran if ran else ''}"
         return Credit(phase, UNPROVEN, (*started, *stopped), said, "Repeat both runs: without a cause it may be noise")
     if (started or stopped) and not effect.bare:
-        why, lacks = _explains(changes), missing_core(contract)
-        said = f"{gain}; {ran}, and {names[0]} alone changed{'; ' + why if why else ''}"
-        said += f" (that {' and '.join(lacks)} were alike is not known)" if lacks else ""
-        return Credit(phase, CREDITED, (*(started or stopped), names[0]), said)
+        said = f"{gain}; {ran}, and {names[0]} alone changed"
+        return _earned(phase, effect, (*started, *stopped), names[0], changes, said, missing_core(contract))
     return _on_paper(a, b, phase, gain, names[0])
+
+
+def _earned(
+    phase: str,
+    effect: Effect,
+    ran: tuple[str, ...],
+    name: str,
+    changes: Sequence[PhaseChange],
+    said: str,
+    lacks: Sequence[str],
+) -> Credit:
+    """The credit, held against the part of the traced change that the paths can have made."""
+    said += f" (that {' and '.join(lacks)} were alike is not known)" if lacks else ""
+    own = own_part(ran, changes)
+    if own is None:
+        return Credit(phase, CREDITED, (*ran, name), said)
+    said = f"{said}; {own_words(own)}"
+    traced = own.change.verdict
+    if traced in (BETTER, WORSE) and traced != effect.verdict:
+        return Credit(phase, UNPROVEN, (*ran, name), f"{said}; the traced steps go the other way", GIVE_TRACES)
+    if own.share is not None and own.share <= 0 and traced == effect.verdict:
+        return Credit(phase, NOT_ITS, (*ran, name), said, "Look for what else changed", own.share, own.delta_ns)
+    return Credit(phase, CREDITED, (*ran, name), said, "", own.share, own.delta_ns)
 
 
 def _on_paper(a: RunKept, b: RunKept, phase: str, gain: str, name: str) -> Credit:
@@ -130,19 +155,20 @@ def _few(names: Sequence[str]) -> str:
 
 
 NAMED = 6
+BLIND = 0.10
+"""Least noise with which a figure that stands still is no sign that nothing ran: flags of this model bring 3 to 10 %."""
 
 
-def _explains(changes: Sequence[PhaseChange]) -> str:
-    """The part of the step that makes up most of the change."""
-    for change in sorted(changes, key=lambda c: -min(c.steps_before, c.steps_after)):
-        parts = [p for p in (*change.parts, *change.families) if p.share is not None and p.what != "overlap"]
-        if parts and change.delta_ns is not None:
-            most = max(parts, key=lambda p: p.share or 0.0)
-            what = {"idle": "idle time", "family": f"{most.name} kernels"}.get(most.what, most.name)
-            return (
-                f"{what} is {100 * (most.share or 0.0):.0f} % of the change of {change.delta_ns / 1e6:+,.3f} ms a step"
-            )
-    return ""
+_TRACED = (str(Phase.PREFILL), str(Phase.DECODE), str(Phase.MIXED))
+
+
+def _seen(a: RunKept, b: RunKept, phase: str, changes: Sequence[PhaseChange]) -> str:
+    """What ran in one alone, and the part of the traced change that it made."""
+    started, stopped = _ran_alone(b, a, phase), _ran_alone(a, b, phase)
+    if not started and not stopped:
+        return ""
+    own = own_part((*started, *stopped), changes)
+    return f"in {phase} {_ran_words(started, stopped)}{': ' + own_words(own) if own else ''}"
 
 
 def _papers(a: RunKept, b: RunKept) -> list[Paper]:
@@ -176,18 +202,56 @@ def _cannot(paper: Paper, told: dict[str, Effect]) -> Iterator[Credit]:
     yield Credit(decode, NOT_ITS, (paper.id,), said)
 
 
-def _without_effect(a: RunKept, b: RunKept, contract: Contract, told: dict[str, Effect]) -> Iterator[Credit]:
+def _without_effect(
+    a: RunKept, b: RunKept, contract: Contract, told: dict[str, Effect], phases: Sequence[PhaseChange]
+) -> Iterator[Credit]:
     made = changed(contract)
     if not made or not told or any(effect.verdict != NO_CHANGE for effect in told.values()):
         return
     names = tuple(setting.name for setting in made)
-    figures = "; ".join(text for effect in told.values() for text in effect.said[:3])
-    started = tuple(dict.fromkeys(i for phase in ("prefill", "decode", "mixed") for i in _ran_alone(b, a, phase)))
+    figures = "; ".join(effect.said(3) for effect in told.values())
+    started = tuple(dict.fromkeys(i for phase in _TRACED for i in _ran_alone(b, a, phase)))
     if started:
-        said = f"{', '.join(names)} changed and {', '.join(started)} ran, and no metric moved ({figures})"
+        seen = [said for phase in _TRACED if (said := _seen(a, b, phase, [c for c in phases if c.phase == phase]))]
+        said = f"{', '.join(names)} changed and {', '.join(started)} ran, and no metric moved ({figures}); {'; '.join(seen)}"
         yield Credit("", IDLE_RAN, (*started, *names), said)
         return
-    known = [w.text for w in b.warnings if w.kind == "no_effect" and w not in a.warnings]
-    judged = f"; the configuration itself says why: {'; '.join(known[:2])}" if known else ""
+    known = _wasted(a, b)
+    judged = f"; the configuration itself says why: {'; '.join(list(known.values())[:2])}" if known else ""
+    shown = [text for path in known for change in phases if (text := _same_launches(path, change, a, b))]
+    judged += f"; {'; '.join(shown[:2])}" if shown else ""
     said = f"{', '.join(names)} changed and no metric moved ({figures}): configured, no effect{judged}"
+    blind = noise(told)
+    if not known and blind is not None and blind[0] > BLIND:
+        said = f"{', '.join(names)} changed, and the noise hides any change below {100 * blind[0]:.0f} % ({figures})"
+        yield Credit("", UNPROVEN, names, said, "Repeat each point five times, in turn: one run of this, one of that")
+        return
     yield Credit("", SUSPECT, names, said, "" if known else GIVE_TRACES)
+
+
+def _wasted(a: RunKept, b: RunKept) -> dict[str, str]:
+    """What the later configuration sets and does not reach, by the path it is for, with the reason."""
+    before, after = _reasons(a), _reasons(b)
+    return {key: text for key, text in after.items() if before.get(key) != text}
+
+
+def _reasons(run: RunKept) -> dict[str, str]:
+    found = {}
+    if run.setup is not None:
+        for name, path in fast_paths().items():
+            held = path.asked is not None and (run.setup.model.is_minimax_m3 or not path.only_m3)
+            asked = path.asked(run.setup) if path.asked and held else None
+            if asked and asked.wasted:
+                found[name] = f"{name}: {asked.text}"
+    told = [w.text for w in run.warnings if w.kind == "no_effect" and w.text not in found.values()]
+    return found | {text: text for text in told}
+
+
+def _same_launches(path: str, change: PhaseChange, a: RunKept, b: RunKept) -> str:
+    """That a path ran in neither, and its kernels as often in both; "" where that is not seen."""
+    if path not in fast_paths() or a.ran(path, change.phase) is not False or b.ran(path, change.phase) is not False:
+        return ""
+    parts = [p for p in change.families if p.name in acts_on((path,))[0]]
+    counts = [(p.name, p.count_before, p.count_after) for p in parts if p.count_before is not None]
+    told = [f"{x:,.1f} {name} kernels a {change.phase} step before and {y or 0.0:,.1f} after" for name, x, y in counts]
+    return f"{path} ran in neither: {', '.join(told)}" if told else f"{path} ran in neither {change.phase}"

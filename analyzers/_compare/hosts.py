@@ -8,8 +8,13 @@ from m3probe.model.compare_report import HostChange, Part
 from m3probe.model.compare_run import HostSteps, RunKept
 from m3probe.model.live_report import StepTimeRow
 
-PARTS = ("prepare", "launch", "wait", "idle")
-"""Of a worker, one after the other; planning and output are the engine's, and lie inside its idle time."""
+WORKING = ("prepare", "launch", "wait")
+"""Of a worker, one after the other: what a step takes of it."""
+IDLE = "idle"
+"""Until its next step: the engine's planning and output, and, behind the last step of a server without requests, the wait
+for the next one, which is no step time.
+"""
+PARTS = (*WORKING, IDLE)
 ALIKE = 0.10
 
 
@@ -45,7 +50,7 @@ def host_changes(a: RunKept, b: RunKept) -> tuple[HostChange, ...]:
 
 def _change(a: HostSteps, b: HostSteps) -> HostChange:
     alike = abs(a.rows - b.rows) <= ALIKE * max(a.rows, b.rows)
-    before, after = (sum(s.parts.values()) if len(s.parts) == len(PARTS) else None for s in (a, b))
+    before, after = (_working(s) for s in (a, b))
     known = before is not None and after is not None
     return HostChange(
         phase=a.phase,
@@ -62,9 +67,14 @@ def _change(a: HostSteps, b: HostSteps) -> HostChange:
     )
 
 
+def _working(steps: HostSteps) -> float | None:
+    known = [steps.parts[part] for part in WORKING if part in steps.parts]
+    return sum(known) if len(known) == len(WORKING) else None
+
+
 def _parts(a: HostSteps, b: HostSteps, delta: float | None) -> Iterator[Part]:
     for part in PARTS:
         before, after = a.parts.get(part), b.parts.get(part)
         change = None if before is None or after is None else after - before
-        share = change / delta if change is not None and delta else None
+        share = change / delta if change is not None and delta and part != IDLE else None
         yield Part("host", part, part, "", "", None, None, before, after, change, share)

@@ -11,6 +11,10 @@ from m3probe.analyzers._bench_sweep import lengths, same_contract
 from m3probe.model.bench import BenchRun, little
 from m3probe.model.compare_bench import LeftOut, WorkloadPoint
 
+CONSOLE = "console"
+PRINTED = 0.0051
+"""Half of the last printed digit, of seconds and of tokens a second, and what floats lose."""
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -39,16 +43,20 @@ def groups(runs: Sequence[BenchRun], side: str) -> tuple[list[Group], list[LeftO
     """The runs by point, each run once; and those that nothing is credited to."""
     held: list[list[BenchRun]] = []
     out: list[LeftOut] = []
-    for run in runs:
+    kept: list[BenchRun] = []
+    # a box of the console is the same run told shorter: the file of results stands for both
+    for run in sorted(runs, key=lambda one: one.dialect == CONSOLE):
         why = why_not_credited(run)
         if why:
             out.append(LeftOut(side, run.name, why))
             continue
+        if any(_the_same(run, other) for other in kept):
+            out.append(LeftOut(side, run.name, "the same run is there already: a copy is no repeat"))
+            continue
+        kept.append(run)
         home = next((group for group in held if same_point(group[0], run) and same_contract(group[0], run)), None)
         if home is None:
             held.append([run])
-        elif any(_the_same(run, other) for other in home):
-            out.append(LeftOut(side, run.name, "the same run is there already: a copy is no repeat"))
         else:
             home.append(run)
     return [Group(tuple(group)) for group in held], out
@@ -108,12 +116,28 @@ def _rate(run: BenchRun) -> float | None:
 
 
 def _the_same(one: BenchRun, other: BenchRun) -> bool:
-    """A file read twice: two runs never last equally long to the last digit."""
+    """A file read twice, or what the client printed beside what it saved: two runs never last equally long."""
+    if (one.dialect == CONSOLE) != (other.dialect == CONSOLE):
+        return _printed(one, other)
+    if not same_point(one, other):
+        return False
     return one.duration_s is not None and (one.date, one.duration_s, one.completed, one.output_throughput) == (
         other.date,
         other.duration_s,
         other.completed,
         other.output_throughput,
+    )
+
+
+def _printed(one: BenchRun, other: BenchRun) -> bool:
+    """One load, and the same counts, duration and rate, to the two decimals that are printed."""
+    loads = {run.max_concurrency for run in (one, other) if run.max_concurrency is not None}
+    counts = [(run.completed, run.total_input_tokens, run.total_output_tokens) for run in (one, other)]
+    figures = [(run.duration_s, run.output_throughput) for run in (one, other)]
+    return (
+        len(loads) < 2
+        and counts[0] == counts[1]
+        and all(x is not None and y is not None and abs(x - y) <= PRINTED for x, y in zip(*figures, strict=True))
     )
 
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from m3probe.analyzers._compare.facts import facts
+from m3probe.analyzers._compare.facts import WORK, facts
 from m3probe.analyzers._compare.groups import shape_costs, shapes_by_kernel, step_groups, steps_by_phase
 from m3probe.analyzers._compare.hosts import host_steps
 from m3probe.analyzers._compare.moved import bottleneck
 from m3probe.analyzers._gemm import gemms
 from m3probe.analyzers._view import view
+from m3probe.fastpaths import fast_paths
 from m3probe.model.compare_run import PathSeen, RunKept
 from m3probe.model.live_report import LiveSection
 from m3probe.model.path_report import PathCell, PathRow, PathsSection
@@ -20,6 +21,8 @@ from m3probe.model.recording import Recording
 from m3probe.model.report import Report, TrustSection
 from m3probe.schema.verdicts import PathVerdict
 
+NO_FAULT = frozenset({"same_stream_overlap"})
+"""Checks that tell a fact of a sound trace: none of a comparison's doubts."""
 RAN = (PathVerdict.EXECUTED, PathVerdict.UNEXPECTED)
 NOT_RAN = (PathVerdict.OFF, PathVerdict.DECLINED, PathVerdict.MISSED, PathVerdict.REFUSED_AT_START)
 
@@ -41,14 +44,15 @@ def kept(name: str, inputs: Sequence[str], rec: Recording, report: Report, paper
     live = answer.section(LiveSection)
     hosts = host_steps(live.step_times) if live else ()
     trust, paths = answer.section(TrustSection), answer.section(PathsSection)
+    ran = tuple(_paths(paths)) if paths else ()
     return RunKept(
         name=name,
         inputs=tuple(inputs),
         outcome=report.outcome,
-        notes=tuple(note.text for note in report.notes),
+        notes=tuple(note.text for note in report.notes if note.word not in NO_FAULT),
         trust=trust.trust if trust else None,
         ranks=tuple(f.claim for f in answer.findings if f.id.startswith("trust.ranks.")),
-        facts=facts(rec, seen, hosts),
+        facts=_with_work(facts(rec, seen, hosts), ran),
         setup=meta.setup,
         stated=meta.recipe.source if meta.recipe else "",
         warnings=meta.recipe.warnings if meta.recipe else (),
@@ -56,13 +60,24 @@ def kept(name: str, inputs: Sequence[str], rec: Recording, report: Report, paper
         groups=groups,
         shapes=costs,
         steps=steps_by_phase(seen),
-        paths=tuple(_paths(paths)) if paths else (),
+        paths=ran,
         bottleneck=bottleneck(answer),
         bench=meta.bench,
         gates=meta.gates,
         hosts=hosts,
         failed=tuple(f.question for f in answer.findings if f.id == f"{f.question}.failed"),
     )
+
+
+def _with_work(known: dict[str, dict[str, str]], ran: Sequence[PathSeen]) -> dict[str, dict[str, str]]:
+    """The contract's facts, with what was seen to change the model's work, whatever the configuration says of it."""
+    for name, path in fast_paths().items():
+        seen = [p.ran for p in ran if p.id == name]
+        if path.other_work and any(seen):
+            known[WORK][name] = f"{path.other_work} ran"
+        elif path.other_work and seen and all(one is False for one in seen):
+            known[WORK][name] = f"{path.other_work} did not run"
+    return known
 
 
 def _paths(section: PathsSection) -> Iterator[PathSeen]:

@@ -95,11 +95,16 @@ def _law(points: Sequence[Saving], fixed_off: float, row_off: float) -> tuple[La
 def _claim(
     points: Sequence[Saving], law: Law, why: str, fixed: tuple[float, float], per_row: tuple[float, float]
 ) -> str:
-    listed = " / ".join(f"{abs(point.saved_ms):,.2f}" for point in points)
+    both_ways = min(point.saved_ms for point in points) < 0 < max(point.saved_ms for point in points)
+    listed = " / ".join(_signed(point.saved_ms, 2, both_ways=both_ways) for point in points)
     at = " / ".join(f"{point.concurrency:,}" for point in points)
-    word = "saves" if points[0].saved_ms > 0 else "costs"
+    word = "saves" if both_ways or points[0].saved_ms > 0 else "costs"
     layers = [point.saved_us_per_layer for point in points if point.saved_us_per_layer is not None]
-    each = f" ({' / '.join(f'{abs(us):,.0f}' for us in layers)} us in each expert layer)" if layers else ""
+    each = (
+        f" ({' / '.join(_signed(us, 0, both_ways=both_ways) for us in layers)} us in each expert layer)"
+        if layers
+        else ""
+    )
     head = f"A token {word} {listed} ms{each} at concurrency {at}"
     gains = f"the gain goes {points[0].rate_gain:+.1%} -> {points[-1].rate_gain:+.1%}"
     fits = (
@@ -113,3 +118,8 @@ def _claim(
         Law.UNPROVEN: f"{gains}; {why}",
     }[law]
     return f"{head}, {said}; {fits}"
+
+
+def _signed(value: float, decimals: int, *, both_ways: bool) -> str:
+    """Without a sign where the sentence has one word for all of them."""
+    return f"{value:+,.{decimals}f}" if both_ways else f"{abs(value):,.{decimals}f}"

@@ -45,7 +45,7 @@ class Run:
 class Published:
     """One A/B. ``low`` and ``high``: shares of time that were won, below 0 where the path was slower.
 
-    ``worked``: their arithmetic, for low and high.
+    ``worked``: their arithmetic, for low and high. ``both``: what else ran in both runs.
     """
 
     path: str
@@ -55,6 +55,11 @@ class Published:
     low: float
     high: float
     worked: tuple[str, str]
+    both: str = ""
+
+    def where(self) -> str:
+        """``MXFP4, TP4, 256 requests, both with index reuse``."""
+        return f"{self.run.text()}, both with {self.both}" if self.both else self.run.text()
 
 
 @cache
@@ -73,7 +78,9 @@ def _effect(row: Mapping[str, Any]) -> Published:
     run = Run(**{name: row[name] for name in Run.__dataclass_fields__ if name in row})
     ends = [_won(row["metric"], *_sides(row, key)) for key in ("low" if "low" in row else "ratio", "ratio")]
     (low, low_text), (high, high_text) = ends
-    return Published(row["path"], row["source"], row["metric"], run, low, high, (low_text, high_text))
+    return Published(
+        row["path"], row["source"], row["metric"], run, low, high, (low_text, high_text), row.get("both", "")
+    )
 
 
 def _sides(row: Mapping[str, Any], key: str) -> tuple[float, float]:

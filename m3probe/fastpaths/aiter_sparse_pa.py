@@ -15,6 +15,10 @@ FAST_PATH = FastPath(
     question="Did AITER's page-16 kernel attend to the chosen blocks?",
     configured=f"{AITER}=1 and {SHUFFLE}=1 (not --attention-backend, which is for the three dense layers)",
     default="off: both settings default to 0",
+    acts_on=(
+        Family.SPARSE_ATTENTION,
+        Family.INDEXER,
+    ),
     needs=NEEDS,
     variants=(AITER_PA, TRITON),
     asked=asked,

@@ -78,6 +78,7 @@ FAST_PATH = FastPath(
     configured="on unless --disable-custom-all-reduce; VLLM_ROCM_USE_AITER=1 with VLLM_ROCM_USE_AITER_CUSTOM_AR (on by "
     "default, since 0.25) puts AITER's in the place of vLLM's",
     default="on: vLLM's below 8,388,608 B; with AITER up to 67,108,864 B",
+    acts_on=(Family.COMM,),
     needs=(
         Need("custom all-reduces: more than one rank, gfx94x or gfx95x, one node, not switched off", _allowed),
         Need("AITER's or vLLM's is built and serves this TP size", _built),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from m3probe.fastpaths._m3 import AITER, V2, flag, no, on_rocm, option, unknown, v1_instead, v2_runner, yes
 from m3probe.schema.paths import Anchor, Asked, Effect, FastPath, Need, Role, Variant, When
 from m3probe.schema.setup import Held, Met, Point, Setup, met
-from m3probe.schema.verdicts import Phase
+from m3probe.schema.verdicts import Family, Phase
 
 INVARIANT = "VLLM_BATCH_INVARIANT"
 NO_LAYERS = ("ngram", "ngram_gpu", "suffix", "medusa", "mlp_speculator")
@@ -110,6 +110,11 @@ FAST_PATH = FastPath(
     question="Which attention backend does the drafter run on?",
     configured='--speculative-config \'{"attention_backend": "TRITON_ATTN", ...}\'',
     default="V1: auto-selected, ROCM_ATTN first (no KV connector); V2: the target's",
+    acts_on=(
+        Family.ATTENTION,
+        Family.SPARSE_ATTENTION,
+        Family.INDEXER,
+    ),
     needs=(
         Need("the runner reads the override", _read, When.LOAD, ("draft_backend",)),
         Need("the backend runs on ROCm", _possible, When.START),

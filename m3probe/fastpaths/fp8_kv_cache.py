@@ -25,6 +25,7 @@ from m3probe.fastpaths._m3 import (
 )
 from m3probe.schema.paths import Asked, Effect, FastPath, Need, Role, Variant
 from m3probe.schema.setup import Held, Met, Point, Setup
+from m3probe.schema.verdicts import Family
 
 
 def main_bytes(setup: Setup) -> int | None:
@@ -120,6 +121,12 @@ FAST_PATH = FastPath(
     question="In which dtype are K, V and the index keys stored?",
     configured='--kv-cache-dtype fp8; --attention-config \'{"indexer_kv_dtype": "fp8"}\' for the index keys',
     default="both in BF16; FP8 main KV leaves the index cache in BF16",
+    acts_on=(
+        Family.ATTENTION,
+        Family.SPARSE_ATTENTION,
+        Family.KV_WRITE,
+        Family.ROPE_KV,
+    ),
     needs=(
         SPARSE_LAYERS,
         KV_DTYPE,

@@ -65,6 +65,10 @@ FAST_PATH = FastPath(
     question="Was attention's all-reduce fused with the norm behind it?",
     configured="VLLM_ROCM_USE_AITER=1 with VLLM_ROCM_USE_AITER_CUSTOM_AR (on by default); no setting of its own",
     default="off: VLLM_ROCM_USE_AITER defaults to 0",
+    acts_on=(
+        Family.COMM,
+        Family.NORM,
+    ),
     needs=(
         Need("MiniMax M3's model file", _model),
         Need("custom all-reduces: more than one rank, gfx94x or gfx95x, one node, not switched off", _allowed),

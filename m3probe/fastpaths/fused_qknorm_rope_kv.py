@@ -46,6 +46,11 @@ FAST_PATH = FastPath(
     question="Which kernel normed, rotated and stored Q, K, V and the index key?",
     configured="VLLM_ROCM_USE_AITER=1 and VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT=1 for AITER's; vLLM's op needs nothing",
     default="vLLM's op in all 60 layers",
+    acts_on=(
+        Family.ROPE_KV,
+        Family.NORM,
+        Family.KV_WRITE,
+    ),
     needs=(
         *_sparse_pa.NEEDS,
         Need(

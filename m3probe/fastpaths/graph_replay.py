@@ -86,6 +86,7 @@ FAST_PATH = FastPath(
     question="Does a step replay a captured graph, or launch its kernels one by one?",
     configured="--compilation-config cudagraph_mode; --enforce-eager turns it off",
     default="on: FULL for uniform decode batches, PIECEWISE for the others (FULL_AND_PIECEWISE)",
+    launches=True,
     needs=(
         Need("FULL: every attention backend of the model can be captured for this kind of batch", _captured, When.CALL),
         Need("a known mode; captured sizes that agree with their maximum", _consistent, When.START),

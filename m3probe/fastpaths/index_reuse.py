@@ -24,6 +24,7 @@ from m3probe.fastpaths._m3 import (
 )
 from m3probe.schema.paths import Asked, Effect, FastPath, Layers, Need, Role, Variant, When
 from m3probe.schema.setup import Held, Met, Point, Setup, met
+from m3probe.schema.verdicts import Family
 
 KEYS = ("use_index_cache", "index_topk_freq", "index_skip_topk_offset")
 _TOPK = (
@@ -179,6 +180,8 @@ FAST_PATH = FastPath(
     question="Did sparse layers reuse an earlier layer's blocks, and how many of them?",
     configured='--hf-overrides \'{"text_config": {"use_index_cache": true, "index_topk_freq": 4}}\'',
     default="off: every sparse layer chooses its own blocks",
+    acts_on=(Family.INDEXER,),
+    other_work="index top-k reuse",
     needs=(
         SPARSE_LAYERS,
         Need("the ROCm model file", _amd),

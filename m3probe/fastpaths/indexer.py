@@ -159,6 +159,7 @@ FAST_PATH = FastPath(
     question="Which kernels scored the index keys and chose the blocks?",
     configured=f'--attention-config \'{{"indexer_kv_dtype": "fp8"}}\'; {CP} splits decode scoring over the ranks (0.33)',
     default="Triton on a BF16 index cache",
+    acts_on=(Family.INDEXER,),
     needs=(
         SPARSE_LAYERS,
         ROCM,

@@ -37,6 +37,12 @@ FAST_PATH = FastPath(
     question="Which implementation ran the experts' GEMMs?",
     configured="--moe-backend {auto,aiter,triton,...}; VLLM_ROCM_USE_AITER and VLLM_ROCM_USE_AITER_MOE",
     default="auto; AITER is off unless VLLM_ROCM_USE_AITER=1",
+    acts_on=(
+        Family.MOE_GEMM,
+        Family.MOE_ROUTE,
+        Family.QUANT,
+        Family.ACTIVATION,
+    ),
     needs=(
         Need("the model has expert layers", expert_layers),
         Need(

@@ -38,7 +38,7 @@ from m3probe.fastpaths._tp_group import at_rows, no_amd
 from m3probe.fastpaths.index_reuse import overrides
 from m3probe.schema.paths import Asked, Check, FastPath, Need, Role, Variant, When
 from m3probe.schema.setup import Held, Met, Point, Setup, met
-from m3probe.schema.verdicts import Phase
+from m3probe.schema.verdicts import Family, Phase
 
 FIRST_LAYER = 3
 
@@ -287,6 +287,14 @@ FAST_PATH = FastPath(
     question="Did one launch per layer run router, experts, shared expert and combine?",
     configured="--monokernel with --moe-backend aiter, TP4, FP8 KV, indexer_kv_dtype fp8, shared-expert fusion on",
     default="off",
+    acts_on=(
+        Family.MOE_GEMM,
+        Family.MOE_ROUTE,
+        Family.QUANT,
+        Family.ACTIVATION,
+        Family.GEMM,
+    ),
+    launches=True,
     needs=(
         *(Need(sentence, _at_start(check), When.START, _RULES) for sentence, check in REFUSALS),
         Need("no refusal that is new", _at_start(_others), When.START, _RULES),

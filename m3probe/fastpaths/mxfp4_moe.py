@@ -22,6 +22,7 @@ from m3probe.fastpaths._m3 import yes
 from m3probe.fastpaths._tp_group import no_amd
 from m3probe.schema.paths import Asked, Effect, FastPath, Need, Role, Variant, When
 from m3probe.schema.setup import Held, Met, Point, Setup, met
+from m3probe.schema.verdicts import Family
 
 PRECISIONS = {
     "AITER_MXFP4_BF16": "W4A16",
@@ -102,6 +103,12 @@ FAST_PATH = FastPath(
     question="Did AITER multiply the MXFP4 experts, and in which precision?",
     configured="--moe-backend auto or aiter, with VLLM_ROCM_USE_AITER=1",
     default="auto with AITER off: emulation in BF16 (0.24: triton_kernels)",
+    acts_on=(
+        Family.MOE_GEMM,
+        Family.MOE_ROUTE,
+        Family.QUANT,
+        Family.ACTIVATION,
+    ),
     needs=(
         Need("the model has expert layers", expert_layers),
         Need("a --moe-backend that MXFP4 knows and that takes this model", _named, When.START, ("moe_backend_names",)),

@@ -11,6 +11,7 @@ from m3probe.fastpaths._shared_expert import fused_shared
 from m3probe.fastpaths._tp_group import amd, no_amd
 from m3probe.schema.paths import Asked, Effect, FastPath, Need, Role, Variant, When
 from m3probe.schema.setup import Held, Met, Point, Setup, met
+from m3probe.schema.verdicts import Family
 
 DISABLED = "VLLM_DISABLED_KERNELS"
 K_ALIGN = 128
@@ -130,6 +131,10 @@ FAST_PATH = FastPath(
     question="Did the dense layers multiply in MXFP8, or were they emulated in BF16?",
     configured="--linear-backend auto (emulation turns it off); per quantisation: --kernel-config linear_backend_per_quant",
     default="auto: native on gfx95x, emulation elsewhere",
+    acts_on=(
+        Family.GEMM,
+        Family.QUANT,
+    ),
     needs=(
         Need("a --linear-backend that this build takes for MXFP8", _word, When.START, ("linear_backend_map",)),
         Need("a kernel is left to choose", amd(_left), When.START, ("mxfp8_linear",)),

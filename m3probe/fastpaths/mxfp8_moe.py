@@ -20,6 +20,7 @@ from m3probe.fastpaths._m3 import absent, build_name, yes
 from m3probe.fastpaths._tp_group import no_amd
 from m3probe.schema.paths import Asked, Effect, FastPath, Need, When
 from m3probe.schema.setup import Held, Met, Point, Setup, met
+from m3probe.schema.verdicts import Family
 
 
 def asked(setup: Setup) -> Asked:
@@ -68,6 +69,12 @@ FAST_PATH = FastPath(
     question="Did AITER multiply the MXFP8 experts?",
     configured="--moe-backend auto or aiter, with VLLM_ROCM_USE_AITER=1 (0.32, 0.33); 0.25.1 asks for no variable",
     default="auto: AITER where it takes the model, else native Triton on gfx95x, else BF16 emulation",
+    acts_on=(
+        Family.MOE_GEMM,
+        Family.MOE_ROUTE,
+        Family.QUANT,
+        Family.ACTIVATION,
+    ),
     needs=(
         Need("the model has expert layers", expert_layers),
         Need("a --moe-backend that MXFP8 knows and that takes this model", _named, When.START, ("moe_backend_names",)),

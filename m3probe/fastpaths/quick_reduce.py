@@ -50,6 +50,7 @@ FAST_PATH = FastPath(
     configured=f"{qr.QUANTIZATION}={{FP,INT8,INT6,INT4,INT3}}; {qr.CAST} (on by default) chooses the column of the size "
     f"table, {qr.MIN_MB} and {qr.MAX_MB} (whole MiB) the sizes, {qr.CODEC_KB} only the codec",
     default="off: the codec is NONE",
+    acts_on=(Family.COMM,),
     needs=(
         Need("values that vLLM can read", qr.settings, When.START, ("qr_codecs",)),
         Need("custom all-reduces: more than one rank, gfx94x or gfx95x, one node, not switched off", _allowed),

@@ -14,7 +14,7 @@ from m3probe.fastpaths._state import state_at
 from m3probe.fastpaths._tp_group import BATCH_INVARIANT, amd, at_rows, batch_invariant, no_amd
 from m3probe.schema.paths import Asked, FastPath, Need, Role, Variant, When
 from m3probe.schema.setup import Held, Met, Point, Setup, State, met
-from m3probe.schema.verdicts import Phase
+from m3probe.schema.verdicts import Family, Phase
 
 BF16X3_ROWS = 2048
 """From so many rows on, gfx950 splits the FP32 weight into three BF16 terms (``MIN_TOKENS`` at 0.32 and 0.33)."""
@@ -87,6 +87,10 @@ FAST_PATH = FastPath(
     question="Did the router's logits come from the small-batch FP32 kernel?",
     configured="nothing: chosen by GPU, shape and rows",
     default="on where the build has it",
+    acts_on=(
+        Family.GEMM,
+        Family.MOE_ROUTE,
+    ),
     needs=(
         Need("the model has expert layers", expert_layers),
         Need(

@@ -11,6 +11,7 @@ from m3probe.fastpaths._m3 import absent, build_name, no, unknown, yes
 from m3probe.fastpaths._shared_expert import FSE_ENV, fused_shared, shared_quant, shared_there, shared_without_ep
 from m3probe.schema.paths import Asked, Effect, FastPath, Layers, Need, Role, Variant, When
 from m3probe.schema.setup import Held, Met, Point, Setup, met
+from m3probe.schema.verdicts import Family
 
 _ACTIVATION = ("_swiglu_oai_kernel*",)
 # One launch in each of the 60 layers, dense ones included.
@@ -74,6 +75,13 @@ FAST_PATH = FastPath(
     question="Did the shared expert ride along with the routed ones, or run as an MLP of its own?",
     configured=f"{FSE_ENV}=1 (VLLM_ROCM_USE_AITER is not needed)",
     default="off",
+    acts_on=(
+        Family.GEMM,
+        Family.ACTIVATION,
+        Family.MOE_GEMM,
+        Family.MOE_ROUTE,
+        Family.QUANT,
+    ),
     needs=(
         Need("the ROCm model file", _rocm),
         Need("the model has a shared expert", lambda setup, _point: shared_there(setup), When.LOAD, ("fse",)),

@@ -14,6 +14,7 @@ FAST_PATH = FastPath(
     question="Which implementation attended to the selected blocks?",
     configured="AMD: VLLM_ROCM_USE_AITER=1 and VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT=1; NVIDIA: chosen by device and KV dtype",
     default="Triton (both AMD settings are off)",
+    acts_on=(Family.SPARSE_ATTENTION,),
     needs=(SPARSE_LAYERS, BLOCK_SIZE, KV_DTYPE, INDEX_CACHE),
     variants=(
         AITER_PA,

@@ -41,6 +41,10 @@ FAST_PATH = FastPath(
     question="Were drafted tokens verified by AITER's paged attention, on the decode side?",
     configured="--speculative-config with num_speculative_tokens, beside the settings of aiter_sparse_pa",
     default="off: no draft model",
+    acts_on=(
+        Family.SPARSE_ATTENTION,
+        Family.INDEXER,
+    ),
     needs=(
         *_sparse_pa.NEEDS,
         Need("a uniform batch: every request has 1 + num_speculative_tokens rows", _uniform, When.CALL),

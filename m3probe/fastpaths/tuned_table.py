@@ -17,6 +17,7 @@ from m3probe.fastpaths._tuned_keys import dense_keys, dense_kind, keys_of, moe_k
 from m3probe.schema.paths import Anchor, Asked, Effect, FastPath, Need, Role, Variant, When
 from m3probe.schema.setup import Held, Met, Point, Setup
 from m3probe.schema.tuned import Hit, Key, MoeKey, TableKind, TunedTable, lookup
+from m3probe.schema.verdicts import Family
 
 __all__ = ["FAST_PATH", "best", "dense_keys", "dense_kind", "keys_of", "lookup", "moe_key", "tables_in_force"]
 
@@ -148,6 +149,10 @@ FAST_PATH = FastPath(
     question="Do the local shapes have tuned rows, or do defaults run?",
     configured="AITER_CONFIG_FMOE (replaces the tables of the package), PYTORCH_TUNABLEOP_ENABLED and its results file",
     default="the tables in the AITER package; TunableOp off",
+    acts_on=(
+        Family.GEMM,
+        Family.MOE_GEMM,
+    ),
     needs=(
         Need("experts and slots of the MoE key are in a table", _experts, When.CALL),
         Need("a row for the MoE key at these rows", _row, When.CALL),

@@ -110,6 +110,7 @@ class PhaseChange:
         verdict: ``better worse same unproven`` by the standard errors of both mean step times.
         explained: share of the change that kernels, copies and idle time sum to; the rest is overlap of streams.
         arithmetic: the sums with their numbers.
+        doubt: why the change may be the host's noise and none of the runs' own; "" where nothing speaks for that.
     """
 
     phase: str
@@ -133,6 +134,7 @@ class PhaseChange:
     parts: tuple[Part, ...]
     families: tuple[Part, ...]
     kernels: tuple[Part, ...]
+    doubt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,9 @@ class HostChange:
     """Steps of one phase of two live recordings, by the clock of a worker; means without a known noise.
 
     Args:
-        ratio: of the whole step; None where mean rows differ by more than 10 %, or a part is not known of both.
+        before_ns: ``prepare``, ``launch`` and ``wait`` together, ``after_ns`` alike: idle time holds the wait for the next
+            request as well.
+        ratio: of them; None where mean rows differ by more than 10 %, or a part is not known of both.
         parts: ``prepare``, ``launch``, ``wait``, ``idle``.
     """
 
@@ -198,6 +202,8 @@ class Credit:
             ``unproven``.
         what: a path, a setting, or the bundle's members.
         tell: what would prove it.
+        share: of the traced step's change, that of the kernels and the idle time which the paths act on; None where it
+            is not known. ``delta_ns``: after - before of them, per step.
     """
 
     phase: str
@@ -205,6 +211,8 @@ class Credit:
     what: tuple[str, ...]
     text: str
     tell: str = ""
+    share: float | None = None
+    delta_ns: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +231,7 @@ class Pair:
 
     Args:
         answer: one sentence: what changed, or why nothing may be said.
+        beside: what traced steps say where the clients' figures decide, one sentence each: a second opinion.
         metrics: the clients' figures with their noise; None where a run has none.
         mix: what is to be known of the rows that steps of both had.
         crossing: where one run's kernels overtake the other's; None where nothing tells.
@@ -241,6 +250,7 @@ class Pair:
     credits: tuple[Credit, ...]
     moved: Moved
     crossing: Crossing | None = None
+    beside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,8 @@ _BY_ID = (
     ("queues.prefix_cache", "The same prompts with a larger cache and no more hits: the loss is not the capacity's"),
     ("queues.os_limit", "The limit raised, and the same failures: something else refuses the connections"),
     ("queues.", "Two scrapes under the same load between which this queue stays empty"),
+    ("startup.first_cause", "The same command that ends or serves without this line: another fault stopped it"),
+    ("bench.failed", "The same load again, with requests that complete: what refused them was not the load"),
     (
         "live.",
         "The device's own times of these steps: a device that is busy meanwhile leaves the host's time without effect",

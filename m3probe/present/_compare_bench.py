@@ -7,11 +7,13 @@ from collections.abc import Iterator, Sequence
 from m3probe.model.compare_bench import (
     BenchComparison,
     Crossing,
+    Law,
     MetricPair,
     MetricVerdict,
     OpCrossing,
     Sample,
 )
+from m3probe.present._compare_points import STYLES, label, points_table, same_lengths
 from m3probe.present._numbers import UNKNOWN, decimals_for, fixed, plural
 from m3probe.present._page import Page
 from m3probe.present._ran import bar
@@ -30,42 +32,49 @@ _NAMES = {
     "prefix_hit_rate": "prefix cache hit rate",
 }
 _OF_EACH = {"output": "output_per_gpu", "total": "total_per_gpu"}
-_STYLES = {
-    MetricVerdict.BETTER: "good",
-    MetricVerdict.WORSE: "bad",
-    MetricVerdict.SAME: "dim",
-    MetricVerdict.UNPROVEN: "warn",
-}
 OPS_SHOWN, REST_SHOWN, POINTS_SHOWN = 8, 10, 12
 
 
-def bench_block(page: Page, found: BenchComparison) -> None:
-    """Tables of ratios by metric over the points, then what follows from them; nothing where nothing was measured."""
+def bench_block(page: Page, found: BenchComparison, *, explain: bool) -> None:
+    """A table of ratios over the points, then what follows from them; nothing where nothing was measured.
+
+    Args:
+        explain: a table for each metric, and laws that the figures do not decide.
+    """
     if not found.known and not found.left_out:
         return
     page.heading("Benchmark, after over before", "what the client saw")
     if not found.pairs:
         page.say("No point was measured by both.", indent=2)
-    lengths = {_lengths(pair) for pair in found.pairs}
-    alike = len(lengths) == 1
-    if alike and (text := lengths.pop()):
+    alike = same_lengths(found.pairs)
+    if alike and found.pairs and (text := _lengths(found.pairs[0])):
         page.say((text, "dim"), indent=2)
-    for rows in _kinds(found.pairs):
-        _metric(page, rows, alike=alike)
-    said = [found.place.claim] if found.place else []
-    said += [text for one in found.crossings for text in (one.claim, *(gate.claim for gate in one.gates))]
-    for text in said:
-        page.say(text[:1].upper() + text[1:], indent=2, hang=2)
-    for law in found.scaling:
-        page.say((str(law.law), "bold"), f": {law.claim}", indent=2, hang=2)
-        page.say((f"what would decide: {law.decide}", "dim"), indent=4, hang=2)
-    if found.evaluation is not None:
-        style = _STYLES[found.evaluation.verdict]
-        page.say((str(found.evaluation.verdict), style), f": {found.evaluation.claim}", indent=2, hang=2)
+    if explain:
+        for rows in _kinds(found.pairs):
+            _metric(page, rows, alike=alike)
+    else:
+        points_table(page, found.pairs)
+    _sentences(page, found, explain=explain)
     for out in found.left_out:
         page.say((f"left out of {out.side.upper()}: {out.name}: {out.why}", "warn"), indent=2, hang=2)
     for note in found.notes:
         page.say((note, "dim"), indent=2, hang=2)
+
+
+def _sentences(page: Page, found: BenchComparison, *, explain: bool) -> None:
+    """The phase that gained, crossings and gates, laws, and what the answers were worth."""
+    placed = found.place if found.place and (explain or found.place.phase != "none") else None
+    said = [placed.claim] if placed else []
+    said += [text for one in found.crossings for text in (one.claim, *(gate.claim for gate in one.gates))]
+    for text in said:
+        page.say(text[:1].upper() + text[1:], indent=2, hang=2)
+    for law in found.scaling:
+        if explain or law.law is not Law.UNPROVEN:
+            page.say((str(law.law), "bold"), f": {law.claim}", indent=2, hang=2)
+            page.say((f"what would decide: {law.decide}", "dim"), indent=4, hang=2)
+    if found.evaluation is not None:
+        style = STYLES[found.evaluation.verdict]
+        page.say((str(found.evaluation.verdict), style), f": {found.evaluation.claim}", indent=2, hang=2)
 
 
 def _kinds(pairs: Sequence[MetricPair]) -> Iterator[list[MetricPair]]:
@@ -92,7 +101,7 @@ def _metric(page: Page, rows: Sequence[MetricPair], *, alike: bool) -> None:
         4 if first.unit == "share" else max(decimals_for([x for row in rows for x in (row.a.value, row.b.value)]), 1)
     )
     columns = (
-        Column(name, least=12, title=True),
+        Column(name, title=True),
         number("A"),
         number("±", drop=3),
         number("B"),
@@ -108,10 +117,9 @@ def _metric(page: Page, rows: Sequence[MetricPair], *, alike: bool) -> None:
 
 
 def _line(page: Page, row: MetricPair, decimals: int, most: float, *, alike: bool) -> tuple[Cell, ...]:
-    style = _STYLES[row.verdict]
-    lengths = "" if alike else f" {_lengths(row)}"
+    style = STYLES[row.verdict]
     return (
-        _point(row) + lengths,
+        label(row, alike=alike),
         fixed(row.a.value, decimals),
         _error(row.a, decimals),
         fixed(row.b.value, decimals),
@@ -128,12 +136,6 @@ def _word(row: MetricPair) -> str:
     return f"{row.verdict} ({row.direction})" if row.verdict is MetricVerdict.UNPROVEN else str(row.verdict)
 
 
-def _point(row: MetricPair) -> str:
-    point = row.point
-    load = "no limit" if point.concurrency is None else f"c{point.concurrency:,}"
-    return load if point.request_rate is None else f"{load} {point.request_rate:g}/s"
-
-
 def _lengths(row: MetricPair) -> str:
     known = ((row.point.isl, "in"), (row.point.osl, "out"))
     return ", ".join(f"{text} tokens {side}" for text, side in known if text)
@@ -143,13 +145,17 @@ def _error(sample: Sample, decimals: int) -> str:
     return "" if sample.error is None else fixed(sample.error, decimals)
 
 
-def crossing_block(page: Page, found: Crossing) -> None:
-    """Operations whose faster side changes over M, or that have a gate, each with its table; the others a line each."""
-    if not found.ops:
+def crossing_block(page: Page, found: Crossing, *, explain: bool) -> None:
+    """Operations whose faster side changes over M, or that have a gate, each with its table.
+
+    Args:
+        explain: a line for each of the others too, or that there is none.
+    """
+    told = [op for op in found.ops if op.crossovers or op.gates]
+    rest = [op for op in found.ops if op not in told and len(op.points) > 1] if explain else []
+    if not found.ops or not (told or explain):
         return
     page.heading("Over rows", "which of the two is faster at which M")
-    told = [op for op in found.ops if op.crossovers or op.gates]
-    rest = [op for op in found.ops if op not in told and len(op.points) > 1]
     for op in told[:OPS_SHOWN]:
         _op(page, op)
     if rest:

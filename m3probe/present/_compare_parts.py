@@ -9,19 +9,23 @@ from m3probe.present._numbers import UNKNOWN, fixed, ms, percent, us
 from m3probe.present._page import Page
 from m3probe.present._table import Cell, Column, number, table
 
-KERNELS_SHOWN, SHAPES_SHOWN, PATHS_SHOWN = 8, 6, 12
+KERNELS_SHOWN, SHAPES_SHOWN, PATHS_SHOWN = 6, 6, 12
+SHAPE_MOVED = 0.05
+"""Change of a shape's time a call from which on it is told."""
 _LOOK = {BETTER: "good", WORSE: "bad"}
 _MATCH = {"same": "", "variant": "variant", "replaced": "replaced", "only before": "gone", "only after": "new"}
 
 
 def phase_block(page: Page, change: PhaseChange, *, explain: bool) -> None:
     """One group of steps: its times, the parts of the change, and the kernels behind it."""
-    rows = "" if change.rows is None else " of 1 row" if change.rows == 1 else f" of up to {change.rows:,} rows"
     page.blank()
     page.say(
-        (f"{change.phase} steps{rows}", "bold"), (f"  {change.steps_before:,} and {change.steps_after:,} steps", "dim")
+        (f"{change.phase} steps{_rows(change)}", "bold"),
+        (f"  {change.steps_before:,} and {change.steps_after:,} steps", "dim"),
     )
     page.say(*_times(change), indent=2, hang=2)
+    if change.doubt:
+        page.say((f"unsure: {change.doubt}", "warn"), indent=2, hang=2)
     parts = sorted((*change.families, *change.parts), key=lambda p: -abs(p.delta_ns or 0.0))
     shown = [p for p in parts if p.delta_ns is None or abs(p.share or 0.0) >= (0.0 if explain else 0.005)]
     _parts(page, [p for p in shown if p.what != "overlap" or p.delta_ns], "part of a step")
@@ -31,6 +35,19 @@ def phase_block(page: Page, change: PhaseChange, *, explain: bool) -> None:
         page.say((f"{len(change.kernels) - len(kernels):,} more kernels in --json and --explain", "dim"), indent=2)
     for line in change.arithmetic if explain else ():
         page.say((f"explained = {line}", "dim"), indent=2, hang=2)
+
+
+def few_steps(page: Page, changes: Sequence[PhaseChange]) -> None:
+    """Groups with too few steps for a noise, a line each."""
+    if changes:
+        page.blank()
+    for c in changes:
+        said = f"{c.phase} steps{_rows(c)}: {ms(c.before_ns)} → {ms(c.after_ns)} ms, {c.steps_before:,} and {c.steps_after:,}"
+        page.say((f"{said} steps: too few for a noise (--explain)", "dim"), indent=2, hang=2)
+
+
+def _rows(change: PhaseChange) -> str:
+    return "" if change.rows is None else " of 1 row" if change.rows == 1 else f" of up to {change.rows:,} rows"
 
 
 def _tells(kernel: Part) -> bool:
@@ -78,14 +95,14 @@ def _row(part: Part) -> tuple[Cell, ...]:
 
 
 def host_block(page: Page, rows: Sequence[HostChange]) -> None:
-    """Step times by a worker's clock, as hooks in both servers took them."""
+    """Step times by a worker's clock, as hooks in both servers took them; idle time apart: it may be a wait for requests."""
     if not rows:
         return
     page.blank()
-    page.say(("Steps by a worker's clock", "bold"), ("  means over all recorded steps, without a known noise", "dim"))
+    page.say(("Steps by a worker's clock", "bold"), ("  means without a profiler and without a known noise", "dim"))
     columns = (
-        Column("phase"), Column("graphs", drop=2), number("rows", drop=1), number("ms a step"), number("ratio"),
-        *(number(part, drop=3) for part in ("prepare", "launch", "wait", "idle")),
+        Column("phase"), Column("graphs", drop=2), number("rows", drop=1), number("ms of work"), number("ratio"),
+        *(number(part, drop=3) for part in ("prepare", "launch", "wait")), number("idle after it", drop=2),
     )  # fmt: skip
     table(page, columns, [_host(row, after=after) for row in rows for after in (False, True)])
 
@@ -108,7 +125,7 @@ def short(name: str) -> str:
 
 def shape_block(page: Page, rows: Sequence[ShapeChange], *, explain: bool) -> None:
     """GEMM shapes of both runs, the largest change first."""
-    both = [r for r in rows if r.ratio is not None]
+    both = [r for r in rows if r.ratio is not None and (explain or abs(r.ratio - 1) >= SHAPE_MOVED)]
     if not both:
         return
     page.blank()
@@ -126,7 +143,7 @@ def shape_block(page: Page, rows: Sequence[ShapeChange], *, explain: bool) -> No
             for r in shown
         ],
     )  # fmt: skip
-    alone = len(rows) - len(both)
+    alone = sum(r.ratio is None for r in rows)
     rest = len(both) - len(shown)
     said = [f"{rest:,} more in --json"] if rest else []
     said += [f"{alone:,} that one run alone shows, or without a time, in --json"] if alone else []

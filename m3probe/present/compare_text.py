@@ -16,7 +16,7 @@ from m3probe.model.compare_report import (
     TrailRow,
 )
 from m3probe.present._compare_bench import bench_block, crossing_block
-from m3probe.present._compare_parts import host_block, path_block, phase_block, shape_block
+from m3probe.present._compare_parts import few_steps, host_block, path_block, phase_block, shape_block
 from m3probe.present._numbers import UNKNOWN, fixed
 from m3probe.present._page import Page
 from m3probe.present._table import Column, number, table
@@ -28,7 +28,7 @@ _CREDITS = {"credited": "good bold", "bundle": "warn", "refused": "warn", "suspe
 _REQUIRED = {"holds": ("ok", "good"), "failed": ("FAILED", "bad bold"), "inconclusive": ("inconclusive", "warn bold")}
 _BESIDE = {"no_trace", "log_only"}
 """Reasons against trust that are no fault of the evidence: there is none of the kind."""
-SETTINGS_SHOWN, CREDITS_SHOWN = 8, 8
+SETTINGS_SHOWN, CREDITS_SHOWN, BESIDE_SHOWN, MIX_SHOWN, NAMED = 8, 8, 2, 1, 3
 
 
 def compare_text(report: CompareReport, width: int, color: bool, *, ascii_only: bool = False, explain: bool) -> str:
@@ -68,23 +68,38 @@ def _run(page: Page, run: RunRow) -> None:
 
 
 def _pair(page: Page, pair: Pair, *, explain: bool) -> None:
-    page.heading(f"{pair.before} → {pair.after}")
+    page.heading(f"{pair.before} → {pair.after}", _differing(pair.contract))
     _labelled(page, "Answer", pair.answer.rstrip(".") + ".", style="bold")
+    for place, text in enumerate(pair.beside if explain else pair.beside[:BESIDE_SHOWN]):
+        _labelled(page, "" if place else "Traced", text, style="dim")
     _contract(page, pair.contract, explain=explain)
     for found in pair.credits[:CREDITS_SHOWN]:
         _credit(page, found)
     _labelled(page, "Bottleneck", pair.moved.text)
     if pair.metrics is not None:
-        bench_block(page, pair.metrics)
-    for text in pair.mix:
+        bench_block(page, pair.metrics, explain=explain)
+    for text in pair.mix if explain else pair.mix[:MIX_SHOWN]:
         page.say((text, "dim"), indent=2, hang=2)
+    if not explain and len(pair.mix) > MIX_SHOWN:
+        page.say((f"{len(pair.mix) - MIX_SHOWN} more on rows in --explain", "dim"), indent=2, hang=2)
+    few = [] if explain else [c for c in pair.phases if c.error_ns is None and c.delta_ns is not None]
+    few = few if len(few) < len(pair.phases) else []
     for change in pair.phases:
-        phase_block(page, change, explain=explain)
+        if change not in few:
+            phase_block(page, change, explain=explain)
+    few_steps(page, few)
     host_block(page, pair.hosts)
     shape_block(page, pair.shapes, explain=explain)
     path_block(page, pair.paths)
     if pair.crossing is not None:
-        crossing_block(page, pair.crossing)
+        crossing_block(page, pair.crossing, explain=explain)
+
+
+def _differing(contract: Contract) -> str:
+    """Settings that differ by themselves: which run this is."""
+    names = [s.name for s in contract.settings or () if not s.follows]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more}"
 
 
 def _contract(page: Page, contract: Contract, *, explain: bool) -> None:
@@ -144,8 +159,8 @@ def _trail(page: Page, rows: Sequence[TrailRow]) -> None:
     page.heading("Trail", "the next bottleneck of each run, and its level")
     figure = next((row.figure for row in rows if row.figure), "")
     columns = (
-        Column("run", least=10), number(figure or "figure", drop=2), Column("level"), Column("next bottleneck", least=16),
-        Column("claim", least=24, drop=1),
+        Column("run", least=10), number(figure or "figure", drop=1), Column("level"), Column("next bottleneck", least=16),
+        Column("claim", least=24, drop=2),
     )  # fmt: skip
     table(
         page,

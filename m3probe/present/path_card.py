@@ -32,7 +32,8 @@ def path_card(
         [f"{gate}: {gates.get(gate, 'no such gate')}" for gate in path.gates],
         aside="before it is correct",
     )
-    _block(page, "measured", [f"{effect.text} ({effect.source})" for effect in path.effects])
+    changed = f"{path.other_work} changes the model's work: no speed-up under one contract" if path.other_work else ""
+    _block(page, "measured", [*(f"{effect.text} ({effect.source})" for effect in path.effects), changed])
     _block(page, "log lines", path.logs, aside="selection, never execution")
     _block(page, "functions", path.functions)
     _block(page, "sources", path.sources)

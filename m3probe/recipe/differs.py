@@ -31,7 +31,7 @@ _SAME: Mapping[str, Callable[[Setup], object]] = {
 """Settings that one value has several words for, each read as the paths read it."""
 OURS = "VLLM_ROCM_"
 """Variables that nobody but a user sets: told where the server has one and the recipe does not."""
-DEEPEST, MOST_TEXT = 3, 60
+DEEPEST, MOST_TEXT = 3, 100
 
 
 def differences(asked: Setup, found: Setup) -> tuple[Difference, ...]:

@@ -183,6 +183,10 @@ class FastPath:
         functions: Python functions of vLLM or AITER that only run when it does.
         sources: PRs, issues and files at a version.
         launch: what a launch of its anchors must look like.
+        acts_on: families of kernels whose time it can change (``family`` where none is named): a comparison credits it
+            with no other part of a change.
+        launches: it changes how steps are launched, so that idle time of the device is its matter as well.
+        other_work: name, in words, of the model's work that it changes; two runs of which one ran it did other work.
     """
 
     title: str
@@ -205,6 +209,9 @@ class FastPath:
     functions: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     launch: LaunchCheck | None = None
+    acts_on: tuple[Family, ...] = ()
+    launches: bool = False
+    other_work: str = ""
 
     def executes(self, variant: Variant) -> bool:
         """Whether a call of this variant is an execution of the path."""
