@@ -70,7 +70,8 @@ def test_a_layout_that_is_not_built_has_none() -> None:
 def test_reuse_reads_the_index_in_15_layers() -> None:
     every, reused = (only(judged("0.33.0", words, concurrency=1, isl=8192)) for words in ("", REUSE))
     less = every.choose_bytes - reused.choose_bytes
-    assert less == 42 * (8192 * 256 + 2 * 64 * 4 + 16 * 4)
+    assert less == 42 * (8192 * 256 + 2 * 64 * 4 + 16 * 4 + 256)
+    assert floors(judged("0.33.0", REUSE, concurrency=1, isl=8192)).crossover_tokens == pytest.approx(2048 * 57 / 15)
 
 
 def test_drafts_bring_rows_and_no_second_reading() -> None:
