@@ -27,6 +27,7 @@ NO_MODEL = (
     "the model is not known: --model-config names it, a live recording says it, and shapes of eager steps can prove "
     "MiniMax M3's"
 )
+STAGES = "layers are split over pipeline stages, and which of them a rank holds is not told: a step has no floor"
 NO_TP = "the tensor parallel size is not known: --tp says it, and the shapes of eager steps prove it"
 
 
@@ -79,17 +80,23 @@ def model_of(
     base = _from_layout(shape) or served_layout(rec, modules.kv_heads)
     if base is None:
         return NO_MODEL if shape is None else NO_TP
+    dp, stages = _engines_and_stages(rec)
+    if stages > 1:
+        return STAGES
     ep, notes = base.ep or modules.ep, []
+    if dp > 1 and base.config.sparse_layers:
+        notes.append(f"each of {dp:,} data-parallel engines is taken to compute as many rows: they share the experts")
     if ep is None and base.config.sparse_layers:
         notes.append("expert parallel size not known, taken as 1")
     config = _with_layers(base.config, ran)
-    if reason := illegal_reason(config, base.tp, ep or 1):
+    if reason := illegal_reason(config, base.tp, ep or 1, dp=dp):
         return f"vLLM would not build this layout: {reason}"
     best = shape.chosen if shape and shape.chosen and shape.chosen.fits else None
     chosen = computing_layers(rec.meta.setup) if rec.meta.setup and ran.all is None else None
     rank = Rank(
         tp=base.tp,
         ep=ep or 1,
+        dp=dp,
         index_layers=ran.index or chosen,
         fused_shared=(bool(best and best.fuse_shared_experts) or modules.fused_shared) and (ep or 1) == 1,
         whole_head=bool(best and best.lm_head == "whole"),
@@ -100,6 +107,14 @@ def model_of(
     formats, routing = formats_of(rec, so_far, found, shape, modules), tuple(routing_of(rec, config.num_experts))
     notes += as_configured(formats, found, shape, modules)
     return Model(config, rank, formats, routing, tuple(notes))
+
+
+def _engines_and_stages(rec: Recording) -> tuple[int, int]:
+    """Data-parallel engines and pipeline stages, by the configuration, else by the guests' own word; 1 where nobody says."""
+    if rec.meta.setup:
+        return rec.meta.setup.dp, rec.meta.setup.pp
+    said = [one.process for one in rec.meta.served]
+    return max((p.dp for p in said if p.dp > 0), default=1), max((p.pp for p in said if p.pp > 0), default=1)
 
 
 def _from_layout(shape: Layout | None) -> ServedLayout | None:
