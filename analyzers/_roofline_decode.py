@@ -83,7 +83,7 @@ def decode_with(model: Model, peaks: Peaks, steps: Array, kinds: Mapping[tuple[i
     """Floors of these kinds of steps: (rows, requests, key tokens of each) -> how many."""
     found = []
     for (rows, requests, tokens), count in kinds.items():
-        batch = Batch(rows, requests, tokens, model.distinct(rows * model.rank.dp))
+        batch = Batch(rows, requests, tokens, model.distinct(rows * model.rank.dp), model.sent_bits(rows))
         found.append((count, batch, decode_floor(model.config, model.rank, model.formats, batch, peaks)))
     known = [(count, batch.context) for count, batch, _ in found if batch.context]
     every = sum(kinds.values())

@@ -14,6 +14,7 @@ from m3probe.analyzers._live_profiled import in_window
 from m3probe.analyzers._roofline_formats import as_configured, formats_of, modules_of, routing_of
 from m3probe.analyzers._roofline_served import ServedLayout, served_device, served_layout
 from m3probe.fastpaths.index_reuse import computing_layers
+from m3probe.fastpaths.quick_reduce import sent_bits
 from m3probe.hardware import Accelerator, identify
 from m3probe.model.decode_floor import Formats, Rank
 from m3probe.model.floors import Peaks, distinct_by_share
@@ -21,6 +22,7 @@ from m3probe.model.m3_shapes import illegal_reason
 from m3probe.model.model_config import ModelConfig
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer
+from m3probe.schema.setup import Setup
 from m3probe.schema.verdicts import Phase
 
 NO_MODEL = (
@@ -65,6 +67,11 @@ class Model:
     routing: tuple[tuple[float, ...], ...]
     """Of each MoE layer the share of rows that chose each expert, where guests recorded it."""
     notes: tuple[str, ...]
+    setup: Setup | None = None
+
+    def sent_bits(self, rows: int) -> int:
+        """Of a value over the links, in the all-reduces of so many rows."""
+        return sent_bits(self.setup, rows * 2 * self.config.hidden_size) if self.setup else 16
 
     def distinct(self, rows: int) -> float | None:
         """Experts that so many rows hit in a layer, by the recorded routing; None where there is none."""
@@ -106,7 +113,7 @@ def model_of(
     )
     formats, routing = formats_of(rec, so_far, found, shape, modules), tuple(routing_of(rec, config.num_experts))
     notes += as_configured(formats, found, shape, modules)
-    return Model(config, rank, formats, routing, tuple(notes))
+    return Model(config, rank, formats, routing, tuple(notes), rec.meta.setup)
 
 
 def _engines_and_stages(rec: Recording) -> tuple[int, int]:

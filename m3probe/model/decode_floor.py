@@ -67,12 +67,14 @@ class Batch:
         requests: that they belong to.
         context: key tokens of each request; None: not known. A mean stands for requests of equal length.
         distinct: routed experts hit in a layer over all ranks, where routing was recorded; None: evenly chosen.
+        sent_bits: of a value of an all-reduce, over the links.
     """
 
     rows: int
     requests: int
     context: int | None = None
     distinct: float | None = None
+    sent_bits: int = 16
 
     @property
     def each(self) -> int:
@@ -145,7 +147,7 @@ def _components(config: ModelConfig, rank: Rank, formats: Formats, batch: Batch)
     ranks = rank.tp if rank.reducing is None else rank.reducing
     if ranks > 1:
         # one after attention, one after the MLP of each layer, one after the embedding
-        work = floors.all_reduce(batch.rows, config.hidden_size, ranks, mesh=rank.mesh)
+        work = floors.all_reduce(batch.rows, config.hidden_size, ranks, mesh=rank.mesh, sent_bits=batch.sent_bits)
         yield "all_reduce", "", work.named("all_reduce", 2 * config.num_layers + 1)
 
 

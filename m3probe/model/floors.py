@@ -274,14 +274,16 @@ def cache_write(rows: int, values: int, kind: str) -> Work:
     return Work("cache_write", state_bytes=rows * values * FORMATS[kind].value_bytes)
 
 
-def all_reduce(rows: int, hidden: int, ranks: int, *, mesh: bool = True) -> Work:
+def all_reduce(rows: int, hidden: int, ranks: int, *, mesh: bool = True, sent_bits: int = 16) -> Work:
     """One BF16 all-reduce: payload read and written, and what a rank must send.
 
     Over direct links 2 (n - 1)/n of the payload (reduce-scatter, then all-gather); a switch that adds needs it once.
+    ``sent_bits`` of a value go over the links where a codec packs it (QuickReduce), the scales of blocks not counted.
     """
     payload = rows * hidden * FORMATS["bf16"].value_bytes
-    sent = 2 * (ranks - 1) / ranks * payload if mesh else payload
-    return Work("all_reduce", activation_bytes=2 * payload, sent_bytes=sent if ranks > 1 else 0.0)
+    sent = (2 * (ranks - 1) / ranks if mesh else 1.0) * payload * sent_bits / 16
+    note = f"{sent_bits} bits of a value sent" if sent_bits != 16 else ""
+    return Work("all_reduce", activation_bytes=2 * payload, sent_bytes=sent if ranks > 1 else 0.0, note=note)
 
 
 def index_crossover(attend_bytes: float, index_bytes: float, limit_tokens: int) -> float:

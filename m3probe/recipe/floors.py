@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from m3probe.fastpaths.fp8_kv_cache import bytes_per_token
 from m3probe.fastpaths.index_reuse import computing_layers
+from m3probe.fastpaths.quick_reduce import sent_bits
 from m3probe.hardware import Accelerator
 from m3probe.model import floors
 from m3probe.model.decode_floor import CONTROL, Batch, DecodeFloor, Formats, Rank, crossover_tokens, decode_floor
@@ -37,7 +38,12 @@ def floor_lines(
         gpu.link_rate(setup.tp),
     )
     decode = [point for point in points if point.phase == Phase.DECODE]
-    found = [decode_floor(config, rank, formats, Batch(point.rows, point.requests, context), peaks) for point in decode]
+    row_bytes = 2 * config.hidden_size
+    batches = [
+        Batch(point.rows, point.requests, context, sent_bits=sent_bits(setup, point.rows * row_bytes))
+        for point in decode
+    ]
+    found = [decode_floor(config, rank, formats, batch, peaks) for batch in batches]
     alone = dict.fromkeys(
         f"{work.what} by its bytes alone ({least.unknown})"
         for one in found
