@@ -9,9 +9,7 @@ import pytest
 from builders import recording
 from steps import DECODE, MODEL, one_step
 
-from m3probe.analyzers import next_bottleneck
 from m3probe.analyzers._steptime import step_times
-from m3probe.model.report import Answer
 
 PREFILL = "execute_context_1(500)_generation_0(0)"
 MIXED = "execute_context_1(500)_generation_1(1)"
@@ -21,16 +19,6 @@ def trace(*said: str, last_us: float) -> list[dict[str, Any]]:
     """One step each 1,000 us, the last at ``last_us``; 32 kernels of 8 us, one each 10 us: 318 us from first to end."""
     at = [1000.0 * (i + 1) for i in range(len(said) - 1)] + [last_us]
     return [e for i, word in enumerate(said) for e in one_step(at[i], 100 * (i + 1), MODEL, dur_us=8.0, said=word)]
-
-
-def test_after_its_last_token_a_decode_step_waits_for_nobody(tmp_path: Path) -> None:
-    rec = recording(tmp_path, trace(DECODE, DECODE, PREFILL, last_us=900_000.0))
-    assert step_times(rec).window_ns.tolist() == [1_000_000, 318_000, 318_000]
-    assert step_times(rec).followed.tolist() == [True, False, False]
-    findings = {f.id: f for f in next_bottleneck.judge(rec, Answer()).findings}
-    bound = findings["next_bottleneck.idle"].bound
-    assert bound is not None
-    assert bound.high == pytest.approx(1 - 2 * 256 / 1318)
 
 
 @pytest.mark.parametrize("after", [MIXED, DECODE])
