@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from m3probe.analyzers._names import KernelName, is_attention_anchor, is_index_score, moe_anchors
+from m3probe.analyzers._names import KernelName, attention_anchors, is_index_score, moe_anchors
 from m3probe.analyzers._view import View, kernel_names, rows_named
 from m3probe.model.tables import Array
 from m3probe.schema.verdicts import Family, Phase
@@ -67,7 +67,7 @@ def layers(view: View) -> Layers:
     model = view.rec.meta.model
 
     def attention(family: Family) -> int | None:
-        return _sum_of(view, steps, (i for i, n in names.items() if n.family is family and is_attention_anchor(n)))
+        return _sum_of(view, steps, attention_anchors(names, family))
 
     found = Layers(
         dense=attention(Family.ATTENTION),

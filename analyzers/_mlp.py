@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from m3probe.analyzers._names import is_attention_anchor
+from m3probe.analyzers._names import attention_anchors
 from m3probe.analyzers._view import View, kernel_names, rows_named
 from m3probe.model.tables import NONE, Array
 from m3probe.schema.verdicts import FAMILIES, Family
@@ -79,7 +79,7 @@ def _lane(view: View, rows: Array) -> Array:
 
 def _layer(view: View, rows: Array, step: Array) -> Array:
     """Attention layers begun before each row, counted from the start of its step."""
-    anchors = [i for i, name in kernel_names(view).items() if is_attention_anchor(name)]
+    anchors = attention_anchors(kernel_names(view))
     begun = np.cumsum(rows_named(view, anchors)[rows])
     first = np.flatnonzero(np.append(True, step[1:] != step[:-1])) if len(step) else np.empty(0, dtype=np.int64)
     before: Array = np.repeat(np.append(0, begun)[first], np.diff(np.append(first, len(step))))

@@ -16,6 +16,7 @@ from m3probe.schema.verdicts import FAMILIES, Family
 
 # Attention kernels that only prepare or finish the work of another one; the rest run once per layer.
 _HELPERS = ("reduce", "combine", "merge", "prepare", "metadata", "schedule")
+_SOFTMAX = "attention.softmax"
 # The first of these that ran gives the MoE layers: each is one launch per layer in every backend that has it.
 MOE_ANCHORS = ("moe.combine", "moe.sort", "moe.router_topk", "moe.router_gemm", "moe.monokernel")
 
@@ -49,6 +50,25 @@ def is_attention_anchor(name: KernelName) -> bool:
     """An attention kernel that runs once per layer."""
     attends = name.family in (Family.ATTENTION, Family.SPARSE_ATTENTION)
     return attends and not any(word in name.head for word in _HELPERS)
+
+
+def sampling_softmax(names: Mapping[int, KernelName]) -> list[int]:
+    """Softmax kernels that are no attention: one over the vocabulary in each step where fused kernels attend.
+
+    By name the softmax of a sampler is that of unfused attention; where both ran, layers attend with the fused ones.
+    """
+    soft = [i for i, n in names.items() if n.category == _SOFTMAX]
+    return soft if any(is_attention_anchor(n) and n.category != _SOFTMAX for n in names.values()) else []
+
+
+def attention_anchors(names: Mapping[int, KernelName], *families: Family) -> list[int]:
+    """Names that run once per layer with attention of these families (of either where none is given)."""
+    sampling = set(sampling_softmax(names))
+    return [
+        i
+        for i, n in names.items()
+        if i not in sampling and is_attention_anchor(n) and (not families or n.family in families)
+    ]
 
 
 def is_index_score(name: KernelName) -> bool:

@@ -11,8 +11,7 @@ from m3probe.analyzers._basis import removable_share
 from m3probe.analyzers._roofline_decode import ATTEND, Decode
 from m3probe.analyzers._roofline_known import Model
 from m3probe.analyzers._view import View, kernel_names, ms, rows_named
-from m3probe.model import floors
-from m3probe.model.decode_floor import CONTROL
+from m3probe.model.decode_floor import CONTROL, crossover_tokens
 from m3probe.model.findings import Finding, evidence
 from m3probe.model.roofline_report import ControlPlaneRow
 from m3probe.model.tables import Array
@@ -53,7 +52,7 @@ def control_plane(view: View, model: Model | None, decode: Decode | None) -> tup
         choose_bytes=picked.bytes / len(decode.steps) if picked and decode else None,
         attend_bytes=read.bytes / len(decode.steps) if read and decode else None,
         context=decode.context if decode else None,
-        crossover_tokens=crossover(model) if model else None,
+        crossover_tokens=crossover_tokens(model.config, model.rank, model.formats) if model else None,
         parts_ns=parts,
     )
     return row, np.flatnonzero(chosen)
@@ -61,16 +60,6 @@ def control_plane(view: View, model: Model | None, decode: Decode | None) -> tup
 
 def _chooses(category: str) -> bool:
     return category.startswith("indexer.") or category == "kv_write.index"
-
-
-def crossover(model: Model) -> float | None:
-    """Context from which the index reads at least what the attend reads; None where a cache's format is not known."""
-    config, formats = model.config, model.formats
-    if formats.kv is None or formats.index is None or not config.sparse_attention_layers:
-        return None
-    heads = max(1, config.kv_heads // model.rank.tp)
-    limit = config.sparse_topk_blocks * config.sparse_block_tokens
-    return floors.index_crossover(heads, config.head_dim, formats.kv, config.index_dim, formats.index, limit)
 
 
 def control_finding(view: View, row: ControlPlaneRow, chosen: Array, model: Model | None) -> Iterator[Finding]:
@@ -112,10 +101,11 @@ def _advice(row: ControlPlaneRow, model: Model | None) -> str:
     edge = ""
     if row.crossover_tokens is not None and model is not None:
         edge = (
-            f"A {model.formats.index} index beside a {model.formats.kv} KV cache reads at least what the attend reads from "
-            f"{row.crossover_tokens:,.0f} tokens on. "
+            f"A {model.formats.index} index beside a {model.formats.kv} KV cache reads at least what the attend reads "
+            f"{f'from {row.crossover_tokens:,.0f} tokens on' if row.crossover_tokens else 'at any context'}. "
         )
+    narrow = "" if model is not None and model.formats.index == "fp8" else "an FP8 index halves its bytes, "
     return (
-        f"{edge}Longer contexts grow the choice, not the attend: an FP8 index halves its bytes, index_topk_freq skips it in "
+        f"{edge}Longer contexts grow the choice, not the attend: {narrow}index_topk_freq skips it in "
         "most layers (it changes the model's work), and batched decode kernels (vLLM 45743, 55235) take its launches down"
     )

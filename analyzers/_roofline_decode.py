@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from m3probe.analyzers._names import sampling_softmax
 from m3probe.analyzers._roofline_gemms import Seen
 from m3probe.analyzers._roofline_known import Model, window_contexts
-from m3probe.analyzers._view import View
+from m3probe.analyzers._view import View, kernel_names, rows_named
 from m3probe.model.decode_floor import Batch, DecodeFloor, decode_floor
 from m3probe.model.floors import Floor, Peaks, Work
 from m3probe.model.roofline_report import DecodeFloorRow, FloorPart, RooflineRow
@@ -82,7 +83,7 @@ def decode_with(model: Model, peaks: Peaks, steps: Array, kinds: Mapping[tuple[i
     """Floors of these kinds of steps: (rows, requests, key tokens of each) -> how many."""
     found = []
     for (rows, requests, tokens), count in kinds.items():
-        batch = Batch(rows, requests, tokens, model.distinct(rows * model.rank.dp))
+        batch = Batch(rows, requests, tokens, model.distinct(rows * model.rank.dp), model.sent_bits(rows))
         found.append((count, batch, decode_floor(model.config, model.rank, model.formats, batch, peaks)))
     known = [(count, batch.context) for count, batch, _ in found if batch.context]
     every = sum(kinds.values())
@@ -104,7 +105,7 @@ def _kinds(view: View, steps: Array) -> Iterator[tuple[int, int, int | None]]:
 def part_rows(view: View, decode: Decode) -> list[Seen]:
     """One per family with kernels in these steps, of those that do one thing each."""
     found = []
-    inside = view.rows_in(decode.steps)
+    inside = view.rows_in(decode.steps) & ~rows_named(view, sampling_softmax(kernel_names(view)))
     for family, names in PARTS.items():
         rows = np.flatnonzero(inside & (view.ex.family == FAMILIES.index(family)))
         if len(rows):

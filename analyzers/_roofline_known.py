@@ -14,6 +14,7 @@ from m3probe.analyzers._live_profiled import in_window
 from m3probe.analyzers._roofline_formats import as_configured, formats_of, modules_of, routing_of
 from m3probe.analyzers._roofline_served import ServedLayout, served_device, served_layout
 from m3probe.fastpaths.index_reuse import computing_layers
+from m3probe.fastpaths.quick_reduce import sent_bits
 from m3probe.hardware import Accelerator, identify
 from m3probe.model.decode_floor import Formats, Rank
 from m3probe.model.floors import Peaks, distinct_by_share
@@ -21,12 +22,14 @@ from m3probe.model.m3_shapes import illegal_reason
 from m3probe.model.model_config import ModelConfig
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer
+from m3probe.schema.setup import Setup
 from m3probe.schema.verdicts import Phase
 
 NO_MODEL = (
     "the model is not known: --model-config names it, a live recording says it, and shapes of eager steps can prove "
     "MiniMax M3's"
 )
+STAGES = "layers are split over pipeline stages, and which of them a rank holds is not told: a step has no floor"
 NO_TP = "the tensor parallel size is not known: --tp says it, and the shapes of eager steps prove it"
 
 
@@ -64,6 +67,11 @@ class Model:
     routing: tuple[tuple[float, ...], ...]
     """Of each MoE layer the share of rows that chose each expert, where guests recorded it."""
     notes: tuple[str, ...]
+    setup: Setup | None = None
+
+    def sent_bits(self, rows: int) -> int:
+        """Of a value over the links, in the all-reduces of so many rows."""
+        return sent_bits(self.setup, rows * 2 * self.config.hidden_size) if self.setup else 16
 
     def distinct(self, rows: int) -> float | None:
         """Experts that so many rows hit in a layer, by the recorded routing; None where there is none."""
@@ -79,17 +87,23 @@ def model_of(
     base = _from_layout(shape) or served_layout(rec, modules.kv_heads)
     if base is None:
         return NO_MODEL if shape is None else NO_TP
+    dp, stages = _engines_and_stages(rec)
+    if stages > 1:
+        return STAGES
     ep, notes = base.ep or modules.ep, []
+    if dp > 1 and base.config.sparse_layers:
+        notes.append(f"each of {dp:,} data-parallel engines is taken to compute as many rows: they share the experts")
     if ep is None and base.config.sparse_layers:
         notes.append("expert parallel size not known, taken as 1")
     config = _with_layers(base.config, ran)
-    if reason := illegal_reason(config, base.tp, ep or 1):
+    if reason := illegal_reason(config, base.tp, ep or 1, dp=dp):
         return f"vLLM would not build this layout: {reason}"
     best = shape.chosen if shape and shape.chosen and shape.chosen.fits else None
     chosen = computing_layers(rec.meta.setup) if rec.meta.setup and ran.all is None else None
     rank = Rank(
         tp=base.tp,
         ep=ep or 1,
+        dp=dp,
         index_layers=ran.index or chosen,
         fused_shared=(bool(best and best.fuse_shared_experts) or modules.fused_shared) and (ep or 1) == 1,
         whole_head=bool(best and best.lm_head == "whole"),
@@ -99,7 +113,15 @@ def model_of(
     )
     formats, routing = formats_of(rec, so_far, found, shape, modules), tuple(routing_of(rec, config.num_experts))
     notes += as_configured(formats, found, shape, modules)
-    return Model(config, rank, formats, routing, tuple(notes))
+    return Model(config, rank, formats, routing, tuple(notes), rec.meta.setup)
+
+
+def _engines_and_stages(rec: Recording) -> tuple[int, int]:
+    """Data-parallel engines and pipeline stages, by the configuration, else by the guests' own word; 1 where nobody says."""
+    if rec.meta.setup:
+        return rec.meta.setup.dp, rec.meta.setup.pp
+    said = [one.process for one in rec.meta.served]
+    return max((p.dp for p in said if p.dp > 0), default=1), max((p.pp for p in said if p.pp > 0), default=1)
 
 
 def _from_layout(shape: Layout | None) -> ServedLayout | None:

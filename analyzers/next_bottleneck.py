@@ -157,9 +157,10 @@ def _said(takes: float, bound: Bound, base: Basis, verb: str = "takes") -> tuple
 
 def _longest(rec: Recording, kernels: Array) -> str:
     """Name of the kernel, as far as a line shows it, whose launches take most time together."""
-    time = np.zeros(len(rec.strings), dtype=np.int64)
+    time = np.zeros(len(rec.strings) + 1, dtype=np.int64)  # the last is of those without a name, whose id is -1
     np.add.at(time, rec.kernels["name"][kernels], rec.kernels["dur_ns"][kernels])
-    name = demangle(rec.strings[int(np.argmax(time))])
+    most = int(np.argmax(time))
+    name = demangle(rec.strings[most]) if most < len(rec.strings) else "(no name)"
     return name if len(name) <= NAME_SHOWN else f"{name[:NAME_SHOWN]}..."
 
 

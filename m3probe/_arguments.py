@@ -161,6 +161,10 @@ def _add_compare(verbs: argparse._SubParsersAction[Parser]) -> None:
         metavar="WORD",
         help="same-contract, faster, or executed:PATH (in every run but the first): exit 1 unless it holds, 4 unproven",
     )
+    gate = (
+        "try a gate: the later run's way from N rows on, over the recorded histogram of every operation that both timed"
+    )
+    parser.add_argument("--gate", type=_count, metavar="N", help=gate)
     parser.add_argument("--explain", action="store_true", help="with the arithmetic, and everything that was matched")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     parser.add_argument("--no-progress", action="store_true", help="no progress on stderr")

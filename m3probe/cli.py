@@ -142,7 +142,7 @@ def compare(args: argparse.Namespace) -> int:
         for (name, paths), recipe, graded in told_of
     ]
     with progress(enabled=not args.no_progress and _streams.is_terminal(sys.stderr)) as told:
-        report = compared(runs, args.require, told)
+        report = compared(runs, args.require, told, args.gate)
     if args.json:
         from m3probe.present.json import compare_json
 

@@ -44,12 +44,18 @@ class AskedRun:
     workload: Workload | None = None
 
 
-def compare(asked: Sequence[AskedRun], require: Sequence[str] = (), progress: Progress = no_progress) -> CompareReport:
+def compare(
+    asked: Sequence[AskedRun],
+    require: Sequence[str] = (),
+    progress: Progress = no_progress,
+    gate: int | None = None,
+) -> CompareReport:
     """Read and compare.
 
     Args:
         asked: two or more; the first is what the others are held against.
         require: words of ``WORDS``; what they ask is in the report's ``required``.
+        gate: rows from which on the later run's way would be taken: tried on the recorded histogram of each operation.
 
     Raises:
         UsageError: fewer than two runs, a word or path that is not known.
@@ -71,7 +77,7 @@ def compare(asked: Sequence[AskedRun], require: Sequence[str] = (), progress: Pr
         runs.append(run)
         first = first or over_rows
         if len(runs) > 1:
-            crossings[name] = crossing_of(first, over_rows)
+            crossings[name] = crossing_of(first, over_rows, gate)
     settings = {run.name: settings_between(runs[0], run) for run in runs[1:]}
     report = compared(runs, settings, crossings)
     return replace(report, required=tuple(_required(word, report, runs) for word in require))

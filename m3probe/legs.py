@@ -12,6 +12,7 @@ from pathlib import Path
 
 from m3probe.comparing import FASTER, AskedRun, compare
 from m3probe.errors import UnreadableInput, UsageError
+from m3probe.model.compare_bench import BenchComparison
 from m3probe.model.findings import Evidence
 from m3probe.model.judgement import Judgement, RuleResult
 from m3probe.model.path_report import GateRow, PathsSection
@@ -122,20 +123,28 @@ def metric_leg(metric: Metric) -> RuleResult:
         move = (
             "Give --metric FILE with --metric-baseline FILE: the benchmark's results of both runs, or folders with them"
         )
-        return _leg(
-            "end-to-end metric", INCONCLUSIVE, expected, observed, "compare", "no two runs to compare", (), move
-        )
+        why = "no two runs to compare"
+        return _leg("end-to-end metric", INCONCLUSIVE, expected, observed, "compare", why, (), move)
     runs = (AskedRun((metric.baseline,), "baseline"), AskedRun((metric.measured,), "this run"))
     report = compare(runs, (FASTER,))
     (pair,), (required,) = report.pairs, report.required
     if pair.metrics is None or not pair.metrics.pairs:
-        move = "Measure both at one concurrency and one length of prompts and answers (vllm bench serve --save-result)"
-        return _leg("end-to-end metric", INCONCLUSIVE, expected, NO_PAIR, "compare", NO_PAIR, (), move)
+        return _no_pair(expected, pair.metrics)
     outcome = RuleOutcome(required.outcome)
     seen = (Evidence("bench.runs", (), len(pair.metrics.pairs), pair.answer),)
     why = "" if outcome is HOLDS else required.why
     move = "" if outcome is HOLDS else _METRIC_MOVES[outcome]
     return _leg("end-to-end metric", outcome, expected, pair.answer, "compare", why, seen, move)
+
+
+def _no_pair(expected: str, found: BenchComparison | None) -> RuleResult:
+    """No point of both: since none was measured, or since results that contradict themselves were left out."""
+    out = [f"{one.name}: {one.why}" for one in found.left_out] if found else []
+    move = "Measure both at one concurrency and one length of prompts and answers (vllm bench serve --save-result)"
+    if out:
+        move = "Measure these again: such figures are not held against any"
+    why = f"{NO_PAIR}; left out: {'; '.join(out)}" if out else NO_PAIR
+    return _leg("end-to-end metric", INCONCLUSIVE, expected, why, "compare", why, (), move)
 
 
 _METRIC_MOVES = {

@@ -15,6 +15,7 @@ from steps import ATTEND, GEMM
 
 from m3probe.analyzers._compare import facts as of
 from m3probe.analyzers._compare.contract import comparable, contract, missing_core
+from m3probe.analyzers._compare.facts import _sizes
 from m3probe.analyzers._compare.hosts import host_changes, host_steps
 from m3probe.analyzers._compare.moved import level
 from m3probe.comparing import AskedRun, compare
@@ -306,3 +307,7 @@ def test_runs_are_named_as_short_as_tells_them_apart(tmp_path: Path) -> None:
 )
 def test_every_finding_stands_on_a_level(finding: str, word: str) -> None:
     assert level(finding) == word
+
+
+def test_a_device_without_a_name_and_without_a_size_is_told_by_its_units() -> None:
+    assert (_sizes(256, -1), _sizes(304, 192 * 2**30)) == ("256 units", "304 units, 192 GiB")

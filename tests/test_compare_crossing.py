@@ -366,3 +366,21 @@ def test_a_crossing_has_its_table_and_the_rest_a_line(tmp_path: Path) -> None:
     page = Page(80)
     crossing_block(page, Crossing(), explain=True)
     assert page.text() == ""
+
+
+def test_a_gate_that_is_asked_about_is_tried_on_the_recorded_calls(tmp_path: Path) -> None:
+    # A: one call of 32 rows at 10 us and one of 128 at 40; B takes 20 for either; from 128 rows on B: 10 + 20 of 10 + 40
+    a = gemm_trace(tmp_path / "a", {32: [10.0], 128: [40.0]})
+    b = gemm_trace(tmp_path / "b", {32: [20.0], 128: [20.0]})
+    found = crossing_of(curves(a), curves(b), asked=100)
+    assert found is not None
+    (op,) = found.ops
+    assert op.simulated is not None
+    assert op.simulated.current is not None
+    assert (op.simulated.current.threshold, op.simulated.current.total_ns) == (100, 30_000)
+    assert "the gate asked about (M >= 100) is as good" in op.simulated.claim
+    assert op.gates[0].verdict == "at"
+    low = crossing_of(curves(a), curves(b), asked=1)  # always B: 40 us where 30 are enough
+    assert low is not None
+    assert low.ops[0].simulated is not None
+    assert "the gate asked about (M >= 1) 0.040 ms, 25.0 % more than the best needs" in low.ops[0].simulated.claim

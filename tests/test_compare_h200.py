@@ -260,7 +260,7 @@ def test_the_page_is_short_whole_and_without_notes_that_are_no_fault(width: int)
     assert "graphs → eager  --enforce-eager" in page
     rows = [line.split() for line in lines if line.startswith("  c8 4,001/128 ")]
     assert len(rows) == 3
-    assert rows[0][2:5] == [f"{ratio('flat', 8, 'output_throughput'):.3f}", "±3.06", "same"]
+    assert rows[0][2:5] == [f"{ratio('flat', 8, 'output_throughput'):.3f}", "±3.06", "in"]
     assert "TPOT" in page
     assert ("before → after" in page) == (width == 120)
     assert "timed at more than one M" not in page

@@ -8,7 +8,7 @@ import pytest
 
 from m3probe.hardware import accelerators
 from m3probe.model import floors
-from m3probe.model.decode_floor import Batch, DecodeFloor, Formats, Rank, decode_floor
+from m3probe.model.decode_floor import Batch, DecodeFloor, Formats, Rank, crossover_tokens, decode_floor
 from m3probe.model.floors import Peaks, Work, floor
 from m3probe.model.m3_shapes import kv_bytes_per_token
 from m3probe.model.model_config import minimax_m3, model_config_of
@@ -126,7 +126,8 @@ def test_link_rates_of_a_mesh_grow_with_the_ranks_and_of_a_switch_do_not() -> No
 def test_context_from_which_the_index_reads_more_than_the_attend(
     kv_heads: int, kv: str, index: str, tokens: int
 ) -> None:
-    assert floors.index_crossover(kv_heads, 128, kv, 128, index, 2048) == tokens
+    rank = Rank(4 // kv_heads)
+    assert crossover_tokens(minimax_m3(), rank, Formats(kv=kv, index=index)) == tokens
     for context, more in ((tokens, False), (tokens + 1, True)):
         attend = floors.attend(1, min(context, 2048), 16, kv_heads, 128, kv).state_bytes
         score = floors.index_score(1, context, 1, 128, index).state_bytes
@@ -135,7 +136,27 @@ def test_context_from_which_the_index_reads_more_than_the_attend(
 
 
 def test_an_index_key_larger_than_the_keys_and_values_reads_more_at_any_context() -> None:
-    assert floors.index_crossover(1, 64, "fp8", 128, "bf16", 2048) == 0
+    assert floors.index_crossover(2 * 64, 2 * 128, 2048) == 0
+
+
+@pytest.mark.parametrize(
+    ("rank", "index", "tokens"),
+    [
+        (Rank(4, index_layers=15), "bf16", 7782.4),  # 2,048 x 57/15
+        (Rank(4, indexer_cp=True), "fp8", 16_384),  # 4,096 x 4: each rank reads a quarter of the keys
+    ],
+)
+def test_fewer_layers_and_fewer_keys_of_a_rank_move_that_context(rank: Rank, index: str, tokens: float) -> None:
+    formats = Formats("mxfp8", "mxfp8", "fp8", index)
+    assert crossover_tokens(minimax_m3(), rank, formats) == pytest.approx(tokens)
+    for context, more in ((int(tokens * 0.99), False), (int(tokens * 1.01), True)):
+        found = m3(Batch(64, 64, context), rank, formats)
+        assert (work_of(found, "index_score").state_bytes > work_of(found, "attend_sparse").state_bytes) is more
+
+
+def test_where_no_layer_chooses_there_is_no_such_context() -> None:
+    assert crossover_tokens(minimax_m3(), Rank(4, index_layers=0), Formats(kv="fp8", index="fp8")) is None
+    assert crossover_tokens(minimax_m3(), Rank(4), Formats(kv="fp8")) is None
 
 
 # --- a decode step -----------------------------------------------------------------------------------
@@ -179,12 +200,23 @@ def test_a_short_context_is_read_whole() -> None:
 def test_reuse_scores_in_fewer_layers() -> None:
     found = m3(Batch(128, 128, 8192), Rank(4, index_layers=15))
     assert work_of(found, "index_score").state_bytes == 15 * 128 * 8192 * 256
-    assert work_of(found, "index_write").calls == 57
+    # the others are told to skip the index branch: nothing of it is written
+    assert work_of(found, "index_write").state_bytes == 15 * 128 * 256
 
 
 def test_index_context_parallelism_splits_the_keys() -> None:
     found = m3(Batch(128, 128, 8192), Rank(4, indexer_cp=True))
     assert work_of(found, "index_score").state_bytes == 57 * 128 * 2048 * 256
+    # four heads' scores of this rank's 16 blocks written and read, and 16 chosen ids
+    assert work_of(found, "index_topk").activation_bytes == 57 * 128 * 4 * (2 * 16 * 4 + 16 * 4)
+
+
+def test_no_more_rows_enter_a_rank_s_experts_than_choose_them() -> None:
+    """TP1, DP8, EP8: 8 ranks of 64 rows choose 512 x 4 experts, 256 of these choices are this rank's."""
+    found = m3(Batch(64, 64, 1000), Rank(1, ep=8, dp=8))
+    w13, w2 = work_of(found, "moe_w13"), work_of(found, "moe_w2")
+    assert w13.activation_bytes == pytest.approx(57 * 256 * (6144 * 33 / 32 + 6144 * 2))
+    assert w2.activation_bytes == pytest.approx(57 * 256 * (3072 * 33 / 32 + 6144 * 2))
 
 
 def test_drafted_rows_share_what_their_request_reads() -> None:

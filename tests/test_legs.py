@@ -138,6 +138,17 @@ def test_one_run_each_without_their_requests_is_no_proof(tmp_path: Path) -> None
     assert "--save-detailed" in found.next_move
 
 
+def test_results_that_contradict_themselves_are_named(tmp_path: Path) -> None:
+    """64 clients are said; 4 x 700 tokens/s at 20 ms a token are 56 in flight, and none waits."""
+    said = {"max_concurrency": 64, "mean_tpot_ms": 20.0, "mean_ttft_ms": 0.1}
+    baseline, measured = (run(tmp_path, n, [rate(700.0) | said]).paths[0] for n in ("old", "new"))
+    found = metric_leg(Metric(measured, baseline))
+    assert found.outcome is INCONCLUSIVE
+    assert "left out: " in found.why
+    assert "fewer than the 64 that the client kept" in found.why
+    assert "again" in found.next_move
+
+
 def test_a_metric_that_is_missing_is_inconclusive_and_one_that_cannot_be_read_is_not(tmp_path: Path) -> None:
     file = run(tmp_path, "one", [rate(700.0)]).paths[0]
     for metric in (Metric(), Metric(file)):

@@ -285,7 +285,7 @@ LLAMA = {
         ("{", "not a JSON document"),
         ("[1]", "a JSON object was expected, found list"),
         ('{"model_type": "deepseek_v3"}', "'deepseek_v3', and predicted shapes are known only for MiniMax M3"),
-        ("{}", "model_type None"),
+        ("{}", "names no model_type"),
         ('{"model_type": "minimax_m3_text", "hidden_size": "6144"}', "hidden_size must be an integer of at least 1"),
         ('{"model_type": "minimax_m3_text", "num_local_experts": true}', "num_local_experts"),
         ('{"model_type": "minimax_m3_text", "moe_layer_freq": [0, 1]}', "moe_layer_freq has 2 entries for 60 layers"),

@@ -59,6 +59,7 @@ def test_a_size_that_is_no_size_is_named(tmp_path: Path, base: dict[str, Any], k
         ("model_type", {"a": 1}, "model_type must be a text"),
         ("model_type", 7, "model_type must be a text"),
         ("model_type", "gpt2", "it describes model_type 'gpt2'"),
+        ("model_type", None, "it names no model_type"),
         ("architectures", "MiniMaxM3SparseForCausalLM", "architectures must be a list"),
         ("architectures", [["x"]], "architectures must list names"),
         ("text_config", [], "text_config must be an object"),
@@ -79,6 +80,13 @@ def test_a_field_of_another_type_is_named(tmp_path: Path, key: str, wrong: objec
 def test_a_value_of_any_length_makes_a_short_sentence(tmp_path: Path) -> None:
     for wrong in ("x" * 10_000, [0] * 10_000):
         assert len(refusal(written(tmp_path, {**M3, "hidden_size": wrong}))) < 400
+
+
+def test_a_size_that_is_missing_is_said_to_be(tmp_path: Path) -> None:
+    without = {key: value for key, value in LLAMA.items() if key != "hidden_size"}
+    assert "hidden_size must be an integer of at least 1 and at most 2,147,483,647, it is not there" in refusal(
+        written(tmp_path, without)
+    )
 
 
 def test_null_is_a_key_that_is_absent(tmp_path: Path) -> None:

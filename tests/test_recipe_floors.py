@@ -70,7 +70,8 @@ def test_a_layout_that_is_not_built_has_none() -> None:
 def test_reuse_reads_the_index_in_15_layers() -> None:
     every, reused = (only(judged("0.33.0", words, concurrency=1, isl=8192)) for words in ("", REUSE))
     less = every.choose_bytes - reused.choose_bytes
-    assert less == 42 * (8192 * 256 + 2 * 64 * 4 + 16 * 4)
+    assert less == 42 * (8192 * 256 + 2 * 64 * 4 + 16 * 4 + 256)
+    assert floors(judged("0.33.0", REUSE, concurrency=1, isl=8192)).crossover_tokens == pytest.approx(2048 * 57 / 15)
 
 
 def test_drafts_bring_rows_and_no_second_reading() -> None:
@@ -98,3 +99,14 @@ def test_devices_without_a_unit_for_mxfp4_say_that_only_bytes_count(gpu: str, to
     assert bool(said) is told
     if told:
         assert "by its bytes alone (no mxfp4 peak of" in said[0]
+
+
+def test_a_codec_sends_fewer_bits_from_the_rows_on_that_quick_reduce_takes() -> None:
+    """INT4 with the cast to FP16 takes 2 MiB and more at TP4: 171 rows of 12,288 B. A quarter goes over the links then."""
+    env = "VLLM_ROCM_QUICK_REDUCE_QUANTIZATION=INT4 VLLM_ROCM_QUICK_REDUCE_CAST_BF16_TO_FP16=1"
+    plain = floors(judged("0.33.0", concurrency=[170, 171], isl=100)).lines
+    packed = floors(judged("0.33.0", "", env, concurrency=[170, 171], isl=100)).lines
+    assert packed[0].floor_ns == plain[0].floor_ns
+    sent = 121 * 2 * 3 / 4 * 171 * 12_288 / (3 * 76.8e9) * 1e9
+    assert plain[1].floor_ns - packed[1].floor_ns == pytest.approx(sent * 3 / 4, abs=2)
+    assert packed[1].bytes == plain[1].bytes

@@ -238,3 +238,18 @@ def test_decode_tokens_of_mixed_steps_and_their_cost(tmp_path: Path) -> None:
     assert "4 decode tokens" in findings["repeats.mixed_steps"].claim
     assert "100 prefill tokens" in findings["repeats.mixed_steps"].claim
     assert findings["repeats.mixed_steps"].bound is None
+
+
+def test_the_softmax_of_a_sampler_is_no_layer(tmp_path: Path) -> None:
+    """Sampling at a temperature runs one over the vocabulary in each step: three layers attend, not four."""
+    soft = (
+        "void at::native::(anonymous namespace)::cunn_SoftMaxForward<4, float, float, float>(float*, float const*, int)"
+    )
+    section, _ = judged(recording(tmp_path, steps(3, [*MODEL, GEMM, soft])))
+    assert row(section, "decode", "gemm").per_layer == pytest.approx(15 / 3)
+    assert section.layers is not None
+    assert section.layers.dense_attention == 1
+    # attention that is not fused has no other kernel to count by
+    unfused, _ = judged(recording(tmp_path, steps(3, [GEMM, soft, GEMM, GEMM, soft, GEMM])))
+    assert unfused.layers is not None
+    assert unfused.layers.dense_attention == 2

@@ -12,7 +12,7 @@ import pytest
 from builders import kernel, launch, recording, step
 from roofline_kit import KEYED, as_m3, index_of, judged, on_h200, part, shape
 from shapes_kit import DECODE, call, linears, mm
-from steps import ATTEND, SCORE, steps
+from steps import ATTEND, MODEL, SCORE, steps
 from tree import ROOT
 
 from m3probe.model.report import Answer, Reason, Report, TrustRow, TrustSection
@@ -141,6 +141,21 @@ def test_attention_reads_what_the_context_holds(tmp_path: Path) -> None:
     assert found.decode is not None
     assert (found.decode.context, found.decode.rows, found.decode.requests) == (3000, 2, 2)
     assert found.decode.step_ns == (1_000_000 + 992_000) / 2
+
+
+def test_the_softmax_of_a_sampler_is_in_no_part(tmp_path: Path) -> None:
+    """It stands behind lm_head and has attention's name: neither its time nor a fourth layer is attention's."""
+    soft = (
+        "void at::native::(anonymous namespace)::cunn_SoftMaxForward<4, float, float, float>(float*, float const*, int)"
+    )
+    rec = as_m3(on_h200(tmp_path, steps(2, [*MODEL, soft], every_us=30.0, dur_us=20.0, said=KEYED)))
+    found, _ = judged(rec, index_of("bf16"))
+    row = part(found, "attention")
+    assert row.observed_ns == 20_000
+    assert row.bytes == 2 * 3000 * 256 + 2 * 16 * 128 * 2 * 2
+    assert found.decode is not None
+    (written,) = (part for part in found.decode.parts if part.what == "kv_write")
+    assert written.calls == 3
 
 
 def test_without_a_context_attention_has_no_floor(tmp_path: Path) -> None:

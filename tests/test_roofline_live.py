@@ -82,6 +82,29 @@ def test_a_quantisation_method_tells_what_bytes_of_a_packed_weight_are(tmp_path:
     assert "no mxfp8 peak of H200" in w13.note
 
 
+def test_engines_that_share_the_experts_share_their_columns(tmp_path: Path) -> None:
+    """Two engines without expert parallelism: each rank has half of every expert's columns, and the rows of both."""
+    read_all = server(dp=2, world_size=2)
+    found, _ = judged(
+        read(tmp_path, read_all, config(parallel={"data_parallel_size": 2}), linear(), moe(), steps(DECODED))
+    )
+    assert found.decode is not None
+    (w2,) = (part for part in found.decode.parts if part.what == "moe_w2")
+    hit = 128 * (1 - (31 / 32) ** 16)
+    assert w2.bytes == pytest.approx(6 * (hit * 6144 * 1536 * 2 + 16 * 4 * 1536 * 2 + 16 * 6144 * 2))
+    assert "each of 2 data-parallel engines is taken to compute as many rows: they share the experts" in found.unknown
+
+
+def test_stages_of_a_pipeline_have_no_floor_of_a_step(tmp_path: Path) -> None:
+    """Nine layers over two stages: neither holds all of them."""
+    found, findings = judged(
+        read(tmp_path, server(pp=2), config(parallel={"pipeline_parallel_size": 2}), linear(), moe(), steps(DECODED))
+    )
+    assert found.decode is None
+    assert any("pipeline stages" in text for text in found.unknown)
+    assert "roofline.decode_floor" not in findings
+
+
 def test_packed_weights_of_an_unknown_method_are_left_out(tmp_path: Path) -> None:
     found, _ = judged(live(tmp_path, linear(), moe("uint8", "SomeMethod"), steps(DECODED)))
     assert found.decode is not None

@@ -30,6 +30,7 @@ TRACES = (
     "h200-m3/h200-m3-tp4rank-eager.pt.trace.json.gz",
     "tracelens/inference/vllm_prefilldecode_piecewise",
     "tracelens/b200/eager_trace.json.gz",
+    "cpu/tp2_moe",
 )
 WORDS: dict[str, type[StrEnum]] = {
     "trust_verdict": verdicts.Trust,

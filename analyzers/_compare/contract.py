@@ -65,7 +65,10 @@ def _topic(name: str, a: Mapping[str, str], b: Mapping[str, str]) -> Topic:
     if both and _enough(name, both):
         at = both[0]
         return Topic(name, EQUAL, _said(name, at, a[at]), _said(name, at, b[at]), "")
-    before, after = (next((_said(name, s, v) for s, v in side.items()), None) for side in (a, b))
+    shown = [
+        {source: side[source] for source in both} or side for side in (a, b)
+    ]  # one fact of both where there is one
+    before, after = (next((_said(name, s, v) for s, v in side.items()), None) for side in shown)
     return Topic(name, UNKNOWN, before, after, _TELLS[name])
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from m3probe.analyzers._compare._laws import TIE, crossovers
 from m3probe.analyzers._compare.curves import Curves, OpKey, curves, without_doubles
-from m3probe.analyzers._compare.gate import Gate, placed, simulate
+from m3probe.analyzers._compare.gate import ABOVE, Gate, placed, simulate
 from m3probe.analyzers._compare.known_gates import switches, tile_edges
 from m3probe.model.compare_bench import Crossing, Crossover, GateRun, OpCrossing, OpPoint
 from m3probe.model.recording import Recording
@@ -18,11 +18,15 @@ def crossing(a: Recording, b: Recording) -> Crossing | None:
     return crossing_of(curves(a), curves(b))
 
 
-def crossing_of(a: Curves, b: Curves) -> Crossing | None:
-    """The same from what was kept of each recording. Gates are those of B's setup, else of A's."""
+def crossing_of(a: Curves, b: Curves, asked: int | None = None) -> Crossing | None:
+    """The same from what was kept of each recording. Gates are those of B's setup, else of A's.
+
+    Args:
+        asked: rows from which on B's way would be taken: a gate to try on every operation.
+    """
     keys = without_doubles({key for key in a.by_op if key in b.by_op and a.by_op[key].timed and b.by_op[key].timed})
     setup = b.setup or a.setup
-    found = [one for key in keys if (one := _op(key, a, b, setup)) is not None]
+    found = [one for key in keys if (one := _op(key, a, b, setup, asked)) is not None]
     # stable where two weigh the same: by name
     found.sort(key=lambda op: (-_weight(op), op.op, op.shape, op.phase))
     return Crossing(tuple(found)) if found else None
@@ -33,7 +37,7 @@ def _weight(op: OpCrossing) -> float:
     return sum(abs(point.b_ns - point.a_ns) * point.a_calls for point in op.points)
 
 
-def _op(key: OpKey, a: Curves, b: Curves, setup: Setup | None) -> OpCrossing | None:
+def _op(key: OpKey, a: Curves, b: Curves, setup: Setup | None, asked: int | None) -> OpCrossing | None:
     one, other = a.by_op[key].timed, b.by_op[key].timed
     common = sorted(one.keys() & other.keys())
     if not common:
@@ -41,7 +45,7 @@ def _op(key: OpKey, a: Curves, b: Curves, setup: Setup | None) -> OpCrossing | N
     points = tuple(_point(M, one[M], other[M]) for M in common)
     ratios = [(float(point.M), point.ratio) for point in points]
     found = tuple(crossovers(ratios))
-    current = list(switches(key, setup))
+    current = list(switches(key, setup)) if asked is None else [Gate("asked about", asked, ABOVE)]
     gates = [*current, *tile_edges(key, setup, found)]
     return OpCrossing(
         op=key.op,
@@ -53,7 +57,9 @@ def _op(key: OpKey, a: Curves, b: Curves, setup: Setup | None) -> OpCrossing | N
         only_b=tuple(sorted(other.keys() - one.keys())),
         crossovers=found,
         gates=tuple(placed(gate, ratios) for gate in gates),
-        simulated=_simulated(key, a, b, current) if found or current else None,
+        simulated=_simulated(key, a, b, current, "in force" if asked is None else "asked about")
+        if found or current
+        else None,
         claim=_claim(points, found),
     )
 
@@ -63,12 +69,12 @@ def _point(M: int, one: Sequence[int], other: Sequence[int]) -> OpPoint:
     return OpPoint(M, a_ns, one[1], b_ns, other[1], b_ns / a_ns)
 
 
-def _simulated(key: OpKey, a: Curves, b: Curves, current: Sequence[Gate]) -> GateRun | None:
+def _simulated(key: OpKey, a: Curves, b: Curves, current: Sequence[Gate], called: str) -> GateRun | None:
     whose, histogram = (
         ("a", a.histogram(key)) if a.counted.get(key) or not b.counted.get(key) else ("b", b.histogram(key))
     )
     now = current[0] if current else None
-    return simulate(histogram, a.by_op[key].mean_ns(), b.by_op[key].mean_ns(), current=now, whose=whose)
+    return simulate(histogram, a.by_op[key].mean_ns(), b.by_op[key].mean_ns(), current=now, whose=whose, called=called)
 
 
 def _claim(points: Sequence[OpPoint], found: Sequence[Crossover]) -> str:

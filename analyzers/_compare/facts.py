@@ -128,7 +128,7 @@ def _recorded(rec: Recording, view: View, hosts: Sequence[HostSteps]) -> Facts:
     asked, held = steps["requests"][decode], steps["gen_seq_len_sum"][decode]
     known = (asked > 0) & (held > 0)
     counted = next((f"{h.requests:.1f}" for h in hosts if h.phase == Phase.DECODE), "")  # every step, not a window's
-    devices = [d.name or f"{d.units} units, {d.memory_bytes / 2**30:.0f} GiB" for d in meta.devices]
+    devices = [d.name or _sizes(d.units, d.memory_bytes) for d in meta.devices]
     worlds = [str(f.world_size) for f in rec.files if f.role == "rank" and f.world_size]
     return {
         (BUILD, RECORDED): meta.versions.get("vllm_version") or meta.versions.get("vllm") or "",
@@ -161,3 +161,8 @@ def _lengths(values: Iterable[float | None]) -> str:
 def _mean(values: Sequence[float | None], decimals: int = 0) -> str:
     told = [value for value in values if value is not None]
     return f"{fmean(told):.{decimals}f}" if told else ""
+
+
+def _sizes(units: int, memory_bytes: int) -> str:
+    """A device without a name by what is known of it."""
+    return f"{units} units" + (f", {memory_bytes / 2**30:.0f} GiB" if memory_bytes > 0 else "")

@@ -122,13 +122,14 @@ def simulate(
     *,
     current: Gate | None = None,
     whose: str = "a",
+    called: str = "in force",
 ) -> GateRun | None:
     """The calls of a histogram under every threshold, and always one way.
 
     Args:
         histogram: M -> calls.
         a_ns: M -> ns of one call in A; ``b_ns`` in B.
-        current: the gate in force.
+        current: the gate in force, or one that is asked about; ``called``: which of them, in words.
         whose: ``a`` or ``b``: whose recording the histogram is of.
 
     Returns:
@@ -158,7 +159,7 @@ def simulate(
         proven=covered >= COVERED * calls,
         claim="",
     )
-    return _worded(run)
+    return _worded(run, called)
 
 
 def _plan(gate: Gate, cost: Sequence[tuple[int, float, float]], better: float) -> GatePlan:
@@ -166,7 +167,7 @@ def _plan(gate: Gate, cost: Sequence[tuple[int, float, float]], better: float) -
     return GatePlan(gate.side, gate.threshold, total, (better - total) / better if better else 0.0)
 
 
-def _worded(run: GateRun) -> GateRun:
+def _worded(run: GateRun, called: str) -> GateRun:
     head = f"{run.covered:,} of {run.calls:,} calls of {run.histogram.upper()} are at an M that both measured"
     always = f"always A {run.always_a_ns / 1e6:,.3f} ms, always B {run.always_b_ns / 1e6:,.3f} ms"
     parts = [f"{head}: {always}"]
@@ -180,9 +181,9 @@ def _worded(run: GateRun) -> GateRun:
     if run.current is not None and run.gain_over_current is not None:
         now = Gate("", run.current.threshold, run.current.side)
         parts.append(
-            f"the gate in force ({now.text}) {run.current.total_ns / 1e6:,.3f} ms, {percent(run.gain_over_current)} more than the best needs"
+            f"the gate {called} ({now.text}) {run.current.total_ns / 1e6:,.3f} ms, {percent(run.gain_over_current)} more than the best needs"
             if run.gain_over_current > 0
-            else f"the gate in force ({now.text}) is as good"
+            else f"the gate {called} ({now.text}) is as good"
         )
     if not run.proven:
         parts.append(

@@ -76,5 +76,5 @@ def _parts(a: HostSteps, b: HostSteps, delta: float | None) -> Iterator[Part]:
     for part in PARTS:
         before, after = a.parts.get(part), b.parts.get(part)
         change = None if before is None or after is None else after - before
-        share = change / delta if change is not None and delta and part != IDLE else None
+        share = change / delta + 0.0 if change is not None and delta and part != IDLE else None
         yield Part("host", part, part, "", "", None, None, before, after, change, share)

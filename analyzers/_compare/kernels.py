@@ -155,7 +155,7 @@ Numbers = tuple[float | None, float | None]
 
 def _part(what: str, name: str, a: Numbers, b: Numbers, delta: float | None, family: str = "") -> Part:
     change = None if a[1] is None or b[1] is None else b[1] - a[1]
-    share = change / delta if change is not None and delta else None
+    share = change / delta + 0.0 if change is not None and delta else None
     return Part(what, name, name, family, "", a[0], b[0], a[1], b[1], change, share)
 
 

@@ -7,12 +7,22 @@ QUICK_REDUCE among the backends tells that the object was built, at no size in p
 from dataclasses import replace
 
 from m3probe.fastpaths import _quick_reduce as qr
+from m3probe.fastpaths._all_reduce import QUICK_REDUCE, backend_of
 from m3probe.fastpaths._comm_variants import AITER_AR, BARE_AR, FLYDSL, HIP, RCCL_AR, VLLM_AR
 from m3probe.fastpaths._m3 import yes
 from m3probe.fastpaths._tp_group import allowed, at_size, fixed_order, model_dtype
 from m3probe.schema.paths import Asked, Effect, FastPath, Need, Role, When
 from m3probe.schema.setup import Held, Met, Point, Setup
 from m3probe.schema.verdicts import Family
+
+_BITS = {"INT8": 8, "INT6": 6, "INT4": 4, "INT3": 3}
+
+
+def sent_bits(setup: Setup, payload: int) -> int:
+    """Bits of a BF16 value on the links: a codec's where QuickReduce takes a payload of so many bytes, or may take it."""
+    if qr.codec(setup) == "NONE" or backend_of(setup, payload)[0] not in (QUICK_REDUCE, None):
+        return 16
+    return _BITS.get(qr.codec_at(setup, payload), 16)
 
 
 def asked(setup: Setup) -> Asked:

@@ -24,6 +24,10 @@ _BY_ID = (
         "Memory counters of these kernels near the peak, or split-K that is no faster: then the weights bound them",
     ),
     (
+        "roofline.below_floor.",
+        "Counters that show as many bytes or operations as the least that was counted: then the device's peaks are others",
+    ),
+    (
         "roofline.",
         "Counters that show more bytes or operations than the counted least: then the floor lies higher than is said",
     ),

@@ -67,12 +67,14 @@ class Batch:
         requests: that they belong to.
         context: key tokens of each request; None: not known. A mean stands for requests of equal length.
         distinct: routed experts hit in a layer over all ranks, where routing was recorded; None: evenly chosen.
+        sent_bits: of a value of an all-reduce, over the links.
     """
 
     rows: int
     requests: int
     context: int | None = None
     distinct: float | None = None
+    sent_bits: int = 16
 
     @property
     def each(self) -> int:
@@ -145,7 +147,7 @@ def _components(config: ModelConfig, rank: Rank, formats: Formats, batch: Batch)
     ranks = rank.tp if rank.reducing is None else rank.reducing
     if ranks > 1:
         # one after attention, one after the MLP of each layer, one after the embedding
-        work = floors.all_reduce(batch.rows, config.hidden_size, ranks, mesh=rank.mesh)
+        work = floors.all_reduce(batch.rows, config.hidden_size, ranks, mesh=rank.mesh, sent_bits=batch.sent_bits)
         yield "all_reduce", "", work.named("all_reduce", 2 * config.num_layers + 1)
 
 
@@ -204,22 +206,37 @@ def _caches(config: ModelConfig, rank: Rank, formats: Formats, batch: Batch) -> 
     if not sparse:
         return
     yield attend("attend_sparse", sparse, limit)
-    yield written("index_write", sparse, config.index_dim, formats.index, "index cache")
-    if batch.context is None or formats.index is None:
+    # a layer that reuses another one's blocks writes no index key (skip_index_branch, amd/model.py)
+    yield written("index_write", chosen, config.index_dim, formats.index, "index cache")
+    # context parallelism splits the keys, and the scores of their blocks, over the ranks
+    keys = batch.context if batch.context is None or not rank.indexer_cp else -(-batch.context // rank.tp)
+    if keys is None or formats.index is None:
         yield "index_score", _why(batch, formats.index, "index cache"), None
     else:
-        # context parallelism splits the keys over the ranks
-        keys = -(-batch.context // rank.tp) if rank.indexer_cp else batch.context
         score = floors.index_score(batch.requests, keys, heads, config.index_dim, formats.index, batch.each)
         yield "index_score", "", score.named("index_score", chosen)
-    if batch.context is not None:
-        choice = floors.block_choice(
-            batch.rows, batch.context, heads, config.sparse_block_tokens, config.sparse_topk_blocks
-        )
+    if keys is not None:
+        choice = floors.block_choice(batch.rows, keys, heads, config.sparse_block_tokens, config.sparse_topk_blocks)
         yield "index_topk", "", choice.named("index_topk", chosen)
     if rank.page_table:
         table = floors.page_table(batch.rows, heads, config.sparse_block_tokens, config.sparse_topk_blocks)
         yield "page_table", "", table.named("page_table", chosen)
+
+
+def crossover_tokens(config: ModelConfig, rank: Rank, formats: Formats) -> float | None:
+    """Context from which the index of a step reads at least what its sparse attend reads (`floors.index_crossover`).
+
+    Index context parallelism leaves each rank its part of the keys. None where a cache's format is not known, or no layer
+    chooses.
+    """
+    sparse = config.sparse_attention_layers
+    chosen = sparse if rank.index_layers is None else rank.index_layers
+    if formats.kv is None or formats.index is None or not sparse or not chosen:
+        return None
+    attend = sparse * 2 * max(1, config.kv_heads // rank.tp) * config.head_dim * floors.FORMATS[formats.kv].value_bytes
+    index = chosen * config.index_dim * floors.FORMATS[formats.index].value_bytes
+    limit = config.sparse_topk_blocks * config.sparse_block_tokens
+    return floors.index_crossover(attend, index / (rank.tp if rank.indexer_cp else 1), limit)
 
 
 def _why(batch: Batch, word: str | None, cache: str) -> str:

@@ -208,7 +208,8 @@ def grouped_gemm(
     """One weight of the routed experts: ``distinct`` of them are read, ``routed`` rows are multiplied.
 
     Args:
-        rows: tokens; ``moe_w13`` reads each once, ``moe_w2`` writes each once (experts' results summed).
+        rows: tokens; ``moe_w13`` reads each once, ``moe_w2`` writes each once (experts' results summed): those with an
+            expert on this rank, of which there are no more than ``routed``.
         routed: rows x top-k that this rank computes.
         N: of one expert's local weight.
         K: of one expert's local weight.
@@ -217,7 +218,8 @@ def grouped_gemm(
         part: ``moe_w13`` or ``moe_w2``.
         activation: format of what is multiplied; results are BF16.
     """
-    read, written = (rows, routed) if part == "moe_w13" else (routed, rows)
+    here = min(rows, routed)
+    read, written = (here, routed) if part == "moe_w13" else (routed, here)
     moved = read * K * FORMATS[activation].value_bytes + written * N * FORMATS["bf16"].value_bytes
     return Work(
         part,
@@ -272,22 +274,23 @@ def cache_write(rows: int, values: int, kind: str) -> Work:
     return Work("cache_write", state_bytes=rows * values * FORMATS[kind].value_bytes)
 
 
-def all_reduce(rows: int, hidden: int, ranks: int, *, mesh: bool = True) -> Work:
+def all_reduce(rows: int, hidden: int, ranks: int, *, mesh: bool = True, sent_bits: int = 16) -> Work:
     """One BF16 all-reduce: payload read and written, and what a rank must send.
 
     Over direct links 2 (n - 1)/n of the payload (reduce-scatter, then all-gather); a switch that adds needs it once.
+    ``sent_bits`` of a value go over the links where a codec packs it (QuickReduce), the scales of blocks not counted.
     """
     payload = rows * hidden * FORMATS["bf16"].value_bytes
-    sent = 2 * (ranks - 1) / ranks * payload if mesh else payload
-    return Work("all_reduce", activation_bytes=2 * payload, sent_bytes=sent if ranks > 1 else 0.0)
+    sent = (2 * (ranks - 1) / ranks if mesh else 1.0) * payload * sent_bits / 16
+    note = f"{sent_bits} bits of a value sent" if sent_bits != 16 else ""
+    return Work("all_reduce", activation_bytes=2 * payload, sent_bytes=sent if ranks > 1 else 0.0, note=note)
 
 
-def index_crossover(kv_heads: int, head_dim: int, kv: str, index_dim: int, index: str, limit_tokens: int) -> float:
-    """Context from which the index reads at least what the sparse attend reads, in tokens; 0: at any context.
+def index_crossover(attend_bytes: float, index_bytes: float, limit_tokens: int) -> float:
+    """Context from which a step's index reads at least what its sparse attend reads, in tokens; 0: at any context.
 
-    The attend reads at most ``limit_tokens``, the index all tokens.  At TP4 with FP8 keys and values (one KV head of
-    128): 2,048 x 256 B = 524,288 B, which a BF16 index of 256 B per token reaches at 2,048 tokens, an FP8 one at 4,096.
+    Both are bytes of one token over all layers of a rank. The attend reads at most ``limit_tokens``, the index all tokens.
+    At TP4 with FP8 keys and values (one KV head of 128): 2,048 x 256 B = 524,288 B a layer, which a BF16 index of 256 B per
+    token reaches at 2,048 tokens, an FP8 one at 4,096; where 15 of 57 layers choose, 57/15 times as far.
     """
-    attend_bytes = 2 * kv_heads * head_dim * FORMATS[kv].value_bytes
-    index_bytes = index_dim * FORMATS[index].value_bytes
     return 0.0 if index_bytes > attend_bytes else limit_tokens * attend_bytes / index_bytes

@@ -107,8 +107,10 @@ def model_config_of(outer: Mapping[str, object], where: str) -> ModelConfig:
     for kind in kinds:
         if kind in DENSE_TYPES:
             return _dense_from(text, name=kind, architecture=architecture, where=where)
+    said = next((kind for kind in kinds if kind is not None), None)
+    named = "it names no model_type" if said is None else f"it describes model_type {_shown(said)}"
     raise UnreadableInput(
-        f"it describes model_type {_shown(kinds[0])}, and predicted shapes are known only for {M3_NAME} "
+        f"{named}, and predicted shapes are known only for {M3_NAME} "
         f"and for dense {', '.join(sorted(DENSE_TYPES))} decoders",
         where=where,
         next_move="Leave the model config out: observed shapes are reported without a prediction",
@@ -193,9 +195,8 @@ def _size(
     if value is None:
         value = default
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise _refusal(
-            f"{key} must be an integer of at least {least} and at most {most:,}, found {_shown(value)}", where
-        )
+        found = "it is not there" if value is None else f"found {_shown(value)}"
+        raise _refusal(f"{key} must be an integer of at least {least} and at most {most:,}, {found}", where)
     return value
 
 

@@ -12,6 +12,8 @@ from m3probe.present._table import Cell, Column, number, table
 KERNELS_SHOWN, SHAPES_SHOWN, PATHS_SHOWN = 6, 6, 12
 SHAPE_MOVED = 0.05
 """Change of a shape's time a call from which on it is told."""
+_OVER = 1.005
+"""Share from which on the parts visibly sum to more than the change."""
 _LOOK = {BETTER: "good", WORSE: "bad"}
 _MATCH = {"same": "", "variant": "variant", "replaced": "replaced", "only before": "gone", "only after": "new"}
 
@@ -71,6 +73,7 @@ def _times(change: PhaseChange) -> list[tuple[str, str]]:
         else ""
     )
     explained = "" if change.explained is None else f"; explained {percent(change.explained)} % of the change"
+    explained += " (parts ran beside each other)" if (change.explained or 0.0) > _OVER else ""
     return [(change.verdict, _LOOK.get(change.verdict, "")), (f": {said}{idle}{launches}{token}{explained}", "")]
 
 

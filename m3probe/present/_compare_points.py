@@ -25,6 +25,8 @@ STYLES = {
 }
 _FIRST, _AFTER, _WHOLE = ("ttft",), ("tpot", "itl"), ("e2el",)
 POINTS_SHOWN = 12
+WIDE = 0.10
+"""Noise from which on nothing is called the same."""
 
 
 def points_table(page: Page, pairs: Sequence[MetricPair]) -> None:
@@ -86,9 +88,7 @@ def _head(row: MetricPair) -> str:
 
 def _verdicts(rows: Sequence[MetricPair]) -> dict[WorkloadPoint, Cell]:
     """Point -> ratio, noise and verdict, each below that of the other points."""
-    parts = [
-        (f"{row.ratio:.3f}", _noise(row), f"{row.direction}?" if _unsure(row) else str(row.verdict)) for row in rows
-    ]
+    parts = [(f"{row.ratio:.3f}", _noise(row), _word(row)) for row in rows]
     ratio, noise, word = (max(map(len, column)) for column in zip(*parts, strict=True))
     texts = [
         " ".join(text for text in (f"{x:>{ratio}}", f"{y:<{noise}}", f"{z:<{word}}") if text.strip() or noise)
@@ -99,6 +99,13 @@ def _verdicts(rows: Sequence[MetricPair]) -> dict[WorkloadPoint, Cell]:
 
 def _noise(row: MetricPair) -> str:
     return "" if row.band is None else f"±{row.band:.3f}" if row.band < 0.1 else f"±{row.band:.2f}"
+
+
+def _word(row: MetricPair) -> str:
+    """``same`` only where a difference would have been seen."""
+    if row.verdict is MetricVerdict.SAME and (row.band or 0.0) >= WIDE:
+        return "in noise"
+    return f"{row.direction}?" if _unsure(row) else str(row.verdict)
 
 
 def _unsure(row: MetricPair) -> bool:

@@ -110,5 +110,6 @@ def _control(page: Page, row: ControlPlaneRow) -> None:
     if row.choose_bytes is not None and row.attend_bytes is not None:
         said += f"; least bytes {row.choose_bytes / 1e6:,.2f} and {row.attend_bytes / 1e6:,.2f} MB"
     if row.crossover_tokens is not None:
-        said += f"; the index reads as much as the attend from {row.crossover_tokens:,.0f} tokens on"
+        edge = f"from {row.crossover_tokens:,.0f} tokens on" if row.crossover_tokens else "at any context"
+        said += f"; the index reads at least what the attend reads {edge}"
     page.say(("control plane ", "bold"), said, indent=2, hang=2)

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from m3probe.fastpaths.fp8_kv_cache import bytes_per_token
 from m3probe.fastpaths.index_reuse import computing_layers
+from m3probe.fastpaths.quick_reduce import sent_bits
 from m3probe.hardware import Accelerator
 from m3probe.model import floors
-from m3probe.model.decode_floor import CONTROL, Batch, DecodeFloor, Formats, Rank, decode_floor
+from m3probe.model.decode_floor import CONTROL, Batch, DecodeFloor, Formats, Rank, crossover_tokens, decode_floor
 from m3probe.model.model_config import ModelConfig
 from m3probe.model.recipe_report import FloorLine, FloorsLine, PathLine, WorkPoint
 from m3probe.recipe.sizes import illegal, replicated
@@ -37,7 +38,12 @@ def floor_lines(
         gpu.link_rate(setup.tp),
     )
     decode = [point for point in points if point.phase == Phase.DECODE]
-    found = [decode_floor(config, rank, formats, Batch(point.rows, point.requests, context), peaks) for point in decode]
+    row_bytes = 2 * config.hidden_size
+    batches = [
+        Batch(point.rows, point.requests, context, sent_bits=sent_bits(setup, point.rows * row_bytes))
+        for point in decode
+    ]
+    found = [decode_floor(config, rank, formats, batch, peaks) for batch in batches]
     alone = dict.fromkeys(
         f"{work.what} by its bytes alone ({least.unknown})"
         for one in found
@@ -49,7 +55,7 @@ def floor_lines(
         context=context,
         kv=formats.kv,
         index=formats.index,
-        crossover_tokens=_crossover(config, formats, setup),
+        crossover_tokens=crossover_tokens(config, rank, formats),
         lines=tuple(_line(point, one) for point, one in zip(decode, found, strict=True)),
         unknown=(*alone, *left),
     )
@@ -86,14 +92,6 @@ def _caches(config: ModelConfig, setup: Setup) -> tuple[str | None, str | None]:
     values = config.num_layers * 2 * max(1, config.kv_heads // setup.tp) * config.head_dim
     keys = config.sparse_attention_layers * config.index_dim
     return _BY_BYTES.get(each[0] / values), _BY_BYTES.get(each[1] / keys) if keys else None
-
-
-def _crossover(config: ModelConfig, formats: Formats, setup: Setup) -> float | None:
-    if formats.kv is None or formats.index is None or not config.sparse_attention_layers:
-        return None
-    limit = config.sparse_topk_blocks * config.sparse_block_tokens
-    heads = max(1, config.kv_heads // setup.tp)
-    return floors.index_crossover(heads, config.head_dim, formats.kv, config.index_dim, formats.index, limit)
 
 
 def _line(point: WorkPoint, found: DecodeFloor) -> FloorLine:
