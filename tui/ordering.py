@@ -79,6 +79,8 @@ _NUMBER, _TEXT, _UNKNOWN = 0, 1, 2
 def _key(line: Line, column: int) -> tuple[int, float | str]:
     cell = line.cells[column] if column < len(line.cells) else None
     raw: Raw = cell.raw if cell else None
+    if raw != raw:  # noqa: PLR0124 - NaN, which no sort can place
+        return _UNKNOWN, 0
     if raw is None:
         return (_TEXT, cell.text.casefold()) if cell and cell.text not in {"", "—"} and not _figures(line) else (_UNKNOWN, 0)
     return (_TEXT, raw.casefold()) if isinstance(raw, str) else (_NUMBER, raw)

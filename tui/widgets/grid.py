@@ -25,7 +25,7 @@ class GridPart:
         self.order = order or Order()
         self.indices: Sequence[int] | None = None
         self.busy = False
-        self._need = [cells(clean(column.name)) + 1 for column in grid.columns]
+        self._need = [cells(clean(column.name)) for column in grid.columns]
         self._layout: tuple[tuple[int, int], ...] = ()
         self._room = -1
         for line in self._sample():
