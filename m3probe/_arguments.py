@@ -90,6 +90,7 @@ def parser_of(verbs_: Mapping[str, Verb]) -> Parser:
     _add_attach(verbs)
     _add_verify(verbs)
     _add_doctor(verbs)
+    _add_tui(verbs)
     for name, verb in verbs_.items():
         verbs.choices[name].set_defaults(verb=verb)
     return parser
@@ -304,6 +305,24 @@ def _add_doctor(verbs: argparse._SubParsersAction[Parser]) -> None:
         help="exit 1 where a check ends in one of: bad, warn (which takes bad too), unknown",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def _add_tui(verbs: argparse._SubParsersAction[Parser]) -> None:
+    words = "look into a recording or a running server in the terminal"
+    parser = verbs.add_parser("tui", help=words, description=words[:1].upper() + words[1:] + ".")
+    what = "trace, folder of rank files, recording, server's log; or one http(s)://HOST:PORT or pid to watch"
+    parser.add_argument("paths", type=_word, nargs="+", metavar="PATH|URL|PID", help=what)
+    parser.add_argument("--compare", action="store_true", help="each PATH is a run; hold them against the first")
+    shown = parser.add_argument_group("how it is drawn")
+    shown.add_argument("--ascii", action="store_true", help="ASCII only (default where the locale is not UTF-8)")
+    shown.add_argument("--light", action="store_true", help="for a terminal with a light ground")
+    live = parser.add_argument_group("a running server")
+    live.add_argument("--out", type=_path, metavar="DIR", help="folder of what is recorded of a pid")
+    _add_reach(live)
+    parser.add_argument("--model-config", type=_path, metavar="FILE", help="the served model's config.json")
+    parser.add_argument("--tp", type=_size, metavar="N", help="tensor parallel size of the run")
+    parser.add_argument("--ep", type=_size, metavar="N", help="expert parallel size of the run")
+    _add_known(parser)
 
 
 def _add_setup(parser: argparse._ActionsContainer, *, gpu: str) -> None:

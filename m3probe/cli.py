@@ -16,6 +16,7 @@ from m3probe.errors import M3ProbeError, UnreadableInput, UsageError
 if TYPE_CHECKING:
     from m3probe._outputs import Outputs
     from m3probe.model.recording import Recording
+    from m3probe.model.view import Feed
     from m3probe.recipe.asking import Server
     from m3probe.workload import Workload
 
@@ -258,6 +259,53 @@ def doctor(args: argparse.Namespace) -> int:
     return _said(text, int(report.failed(args.fail_on)))
 
 
+def tui(args: argparse.Namespace) -> int:
+    """Look into it in the terminal: ``m3probe tui PATH...|URL|PID``."""
+    from m3probe.tui.terminal import fit, keyboard
+    from m3probe.viewing.opening import feed_of_words
+
+    here = fit(sys.stdout, os.environ)
+    feed = feed_of_words(args, _workload(args, args.recipe))
+    try:
+        if here.text:
+            return _told(feed, here.text, args)
+        keyboard()
+        from m3probe.tui.starting import Look, run
+
+        return run(feed, Look(args.ascii or here.ascii_only, here.mono, args.light, args.paths[0], _kept))
+    finally:
+        feed.close()
+
+
+def _told(feed: Feed, why: str, args: argparse.Namespace) -> int:
+    """The report as text, where no screen can be drawn."""
+    from m3probe.present.compare_text import compare_text
+    from m3probe.present.text import report_text
+    from m3probe.viewing.opening import settled
+
+    _streams.complain(f"{why}: the report as text instead of screens")
+    view = settled(feed)
+    plain = args.ascii or _plain()
+    if view.compare is not None:
+        return _said(compare_text(view.compare, _width(), _color(), ascii_only=plain))
+    if view.report is None:
+        raise UnreadableInput(view.detail or "nothing could be read", where=view.title)
+    return _said(report_text(view.report, _width(), _color(), ascii_only=plain))
+
+
+def _kept(name: str, text: str) -> str:
+    """A new file in the working folder; one of that name is never overwritten."""
+    for number in range(1, 100):
+        path = Path(name if number == 1 else f"{Path(name).stem}-{number}{Path(name).suffix}")
+        try:
+            with path.open("x", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(text)
+        except FileExistsError:
+            continue
+        return str(path.resolve())
+    raise FileExistsError(17, "a hundred files of this second are there")
+
+
 VERBS: dict[str, Verb] = {
     "analyze": analyze,
     "inspect": inspect,
@@ -267,6 +315,7 @@ VERBS: dict[str, Verb] = {
     "attach": attach,
     "verify": verify,
     "doctor": doctor,
+    "tui": tui,
 }
 
 

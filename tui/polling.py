@@ -65,8 +65,8 @@ class Poller:
         told: Message
         try:
             told = Arrived(self._feed.poll(self._told, self._stop.is_set))
-        except Exception as error:  # noqa: BLE001 - whoever shows it decides
-            told = Failed(error)
+        except BaseException as error:  # noqa: BLE001 - whoever shows it decides; a feed that was told to stop may raise anything
+            told = Failed(error if isinstance(error, Exception) else RuntimeError(type(error).__name__))
         finally:
             self._busy.release()
         self._tell(told)

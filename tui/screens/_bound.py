@@ -17,3 +17,7 @@ def bindings(actions: Iterable[Action] = ACTIONS) -> list[BindingType]:
         for action in actions
         for key in action.keys
     ]  # fmt: skip
+
+
+LEAVING: list[BindingType] = [Binding("ctrl+c", "app.interrupt", "stop", show=False, priority=True)]
+"""Keys of the whole viewer that a modal screen must name itself: Textual stops looking for bindings there."""

@@ -12,6 +12,7 @@ from textual.screen import ModalScreen
 
 from m3probe.schema.verdicts import PathVerdict
 from m3probe.tui.actions import ACTIONS, Action
+from m3probe.tui.screens._bound import LEAVING
 from m3probe.tui.sheet import Cell, Column, Grid, Line, Said, Sheet
 from m3probe.tui.widgets.page import Page
 
@@ -37,6 +38,7 @@ class HelpScreen(ModalScreen[None]):
     """Scrolls like a page; closed by Escape, ? or q."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        *LEAVING,
         Binding("escape,question_mark,f1,q,enter", "leave", "close", show=False),
         Binding("j,down", "move(1)", "down", show=False),
         Binding("k,up", "move(-1)", "up", show=False),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from m3probe.tui.actions import ACTIONS, BY_ID, Action
+from m3probe.tui.screens._bound import LEAVING
 from m3probe.tui.screens.help import keys_grid
 from m3probe.tui.sheet import Sheet
 from m3probe.tui.widgets.page import Page
@@ -17,6 +20,8 @@ from m3probe.tui.widgets.prompt import Prompt
 
 class PaletteScreen(ModalScreen[str]):
     """Ends with the call of the action that was chosen. ``can``: whether one can be done now."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*LEAVING]
 
     def __init__(self, can: Callable[[Action], bool | None]) -> None:
         super().__init__()

@@ -11,6 +11,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from m3probe.errors import M3ProbeError
+from m3probe.tui.screens._bound import LEAVING
 from m3probe.tui.sheet import Said, Sheet
 from m3probe.tui.widgets.page import Page
 
@@ -39,6 +40,8 @@ class ProblemScreen(ModalScreen[bool]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,enter", "leave", "close", show=False),
         Binding("y", "yes", "copy", show=False),
+        Binding("q,ctrl+q", "app.quit", "quit", show=False),
+        *LEAVING,
         Binding("j,down", "scroll(1)", "down", show=False),
         Binding("k,up", "scroll(-1)", "up", show=False),
     ]

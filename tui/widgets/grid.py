@@ -10,7 +10,7 @@ from m3probe.tui.sheet import Column, Grid, Line
 from m3probe.tui.widgets.ink import Piece, Row, clean, cut, marked, padded, titled, wrapped
 
 GAP = 2
-_LEAST_WIDE, _LEAST_TEXT = 14, 6
+_LEAST_WIDE, _LEAST_TEXT = 24, 6
 _SAMPLE = 64
 """Lines measured before any is drawn; later ones widen a column when they are seen."""
 HEAD = 2
@@ -139,5 +139,6 @@ def _shown(line: Line, at: int) -> Piece:
     if at >= len(line.cells):
         return "", ""
     cell = line.cells[at]
-    text, style = marked(clean(cell.text), cell.mark)
+    told = cell.text.replace("_", " ") if cell.text == cell.mark else cell.text
+    text, style = marked(clean(told), cell.mark)
     return text, style or ("dim" if text in {"—", "-"} else "")
