@@ -238,15 +238,20 @@ def _add_live(parser: Parser) -> None:
 
 
 def _add_reach(parser: argparse._ActionsContainer) -> None:
-    """How a running server is reached."""
-    parser.add_argument(
-        "--header", type=_header, action="append", default=[], metavar="'NAME: VALUE'", help="for a URL"
-    )
-    parser.add_argument("--cacert", type=_path, metavar="FILE", help="certificates to trust for https")
+    """How a running server is reached and recorded."""
+    _add_url(parser)
     parser.add_argument(
         "--inject", action="store_true", help="put m3probe into processes that were started without it (ptrace)"
     )
     parser.add_argument("--take-over", action="store_true", help="end another one's recording first")
+
+
+def _add_url(parser: argparse._ActionsContainer) -> None:
+    """How an address is asked."""
+    parser.add_argument(
+        "--header", type=_header, action="append", default=[], metavar="'NAME: VALUE'", help="for a URL"
+    )
+    parser.add_argument("--cacert", type=_path, metavar="FILE", help="certificates to trust for https")
 
 
 def _add_attach(verbs: argparse._SubParsersAction[Parser]) -> None:
@@ -259,6 +264,7 @@ def _add_attach(verbs: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument("--out", type=_path, metavar="DIR", help="folder of the recording (default: a new one here)")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--once", action="store_true", help="look and tell, record nothing")
+    how.add_argument("--tui", action="store_true", help="look into it in the terminal while it is recorded")
     how.add_argument(
         "--serve",
         type=_address,
@@ -266,6 +272,7 @@ def _add_attach(verbs: argparse._SubParsersAction[Parser]) -> None:
         help="meanwhile: findings as Prometheus gauges (default: localhost)",
     )
     _add_reach(parser)
+    _add_drawn(parser)
     more = parser.add_argument_group("more evidence, at a cost that is told first")
     more.add_argument("--full-rows", type=_seconds, metavar="S", help="keep one row for each step, for S seconds")
     more.add_argument("--routing", action="store_true", help="sample which experts rows go to")
@@ -313,16 +320,20 @@ def _add_tui(verbs: argparse._SubParsersAction[Parser]) -> None:
     what = "trace, folder of rank files, recording, server's log; or one http(s)://HOST:PORT or pid to watch"
     parser.add_argument("paths", type=_word, nargs="+", metavar="PATH|URL|PID", help=what)
     parser.add_argument("--compare", action="store_true", help="each PATH is a run; hold them against the first")
-    shown = parser.add_argument_group("how it is drawn")
-    shown.add_argument("--ascii", action="store_true", help="ASCII only (default where the locale is not UTF-8)")
-    shown.add_argument("--light", action="store_true", help="for a terminal with a light ground")
+    _add_drawn(parser)
     live = parser.add_argument_group("a running server")
-    live.add_argument("--out", type=_path, metavar="DIR", help="folder of what is recorded of a pid")
-    _add_reach(live)
+    live.add_argument("--out", type=_path, metavar="DIR", help="folder of what is recorded of it")
+    _add_url(live)
     parser.add_argument("--model-config", type=_path, metavar="FILE", help="the served model's config.json")
     parser.add_argument("--tp", type=_size, metavar="N", help="tensor parallel size of the run")
     parser.add_argument("--ep", type=_size, metavar="N", help="expert parallel size of the run")
     _add_known(parser)
+
+
+def _add_drawn(parser: Parser) -> None:
+    shown = parser.add_argument_group("how screens are drawn")
+    shown.add_argument("--ascii", action="store_true", help="ASCII only (default where the locale is not UTF-8)")
+    shown.add_argument("--light", action="store_true", help="for a terminal with a light ground")
 
 
 def _add_setup(parser: argparse._ActionsContainer, *, gpu: str) -> None:

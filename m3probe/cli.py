@@ -199,6 +199,10 @@ def attach(args: argparse.Namespace) -> int:
     from m3probe.present.attach_progress import narration
 
     wanted = asked(args)
+    if args.tui:
+        from m3probe.viewing.attached import feed_of_attach
+
+        return _looked(feed_of_attach(wanted), args.target, args)
     drawn = not args.no_progress and _streams.is_terminal(sys.stderr)
     with narration(_narrate, drawn=drawn) as shown, serving(args.serve, shown) as told:
         report = attached(wanted, told)
@@ -261,23 +265,27 @@ def doctor(args: argparse.Namespace) -> int:
 
 def tui(args: argparse.Namespace) -> int:
     """Look into it in the terminal: ``m3probe tui PATH...|URL|PID``."""
-    from m3probe.tui.terminal import fit, keyboard
     from m3probe.viewing.opening import feed_of_words
 
+    return _looked(feed_of_words(args, _workload(args, args.recipe)), args.paths[0], args)
+
+
+def _looked(feed: Feed, title: str, args: argparse.Namespace) -> int:
+    from m3probe.tui.terminal import fit, keyboard
+
     here = fit(sys.stdout, os.environ)
-    feed = feed_of_words(args, _workload(args, args.recipe))
     try:
         if here.text:
-            return _told(feed, here.text, args)
+            return _told(feed, here.text, ascii_only=args.ascii or _plain())
         keyboard()
         from m3probe.tui.starting import Look, run
 
-        return run(feed, Look(args.ascii or here.ascii_only, here.mono, args.light, args.paths[0], _kept))
+        return run(feed, Look(args.ascii or here.ascii_only, here.mono, args.light, title, _kept))
     finally:
         feed.close()
 
 
-def _told(feed: Feed, why: str, args: argparse.Namespace) -> int:
+def _told(feed: Feed, why: str, *, ascii_only: bool) -> int:
     """The report as text, where no screen can be drawn."""
     from m3probe.present.compare_text import compare_text
     from m3probe.present.text import report_text
@@ -285,12 +293,11 @@ def _told(feed: Feed, why: str, args: argparse.Namespace) -> int:
 
     _streams.complain(f"{why}: the report as text instead of screens")
     view = settled(feed)
-    plain = args.ascii or _plain()
     if view.compare is not None:
-        return _said(compare_text(view.compare, _width(), _color(), ascii_only=plain))
+        return _said(compare_text(view.compare, _width(), _color(), ascii_only=ascii_only, explain=False))
     if view.report is None:
         raise UnreadableInput(view.detail or "nothing could be read", where=view.title)
-    return _said(report_text(view.report, _width(), _color(), ascii_only=plain))
+    return _said(report_text(view.report, _width(), _color(), ascii_only=ascii_only))
 
 
 def _kept(name: str, text: str) -> str:

@@ -50,10 +50,12 @@ def in_terminal(
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
     before = termios.tcgetattr(slave)
-    out_file = (tmp or Path("/tmp")) / "out" if stdout != "tty" else None  # noqa: S108 - never used without tmp
+    out_file = (tmp or Path("/tmp")) / "out" if stdout != "tty" else None
     out = out_file.open("wb") if out_file else slave
     given = {"tty": slave, "pipe": subprocess.PIPE, "none": subprocess.DEVNULL}[stdin]
-    known = {k: v for k, v in os.environ.items() if k not in {"NO_COLOR", "COLUMNS", "LINES", "LC_ALL", "LC_CTYPE", "LANG"}}
+    known = {
+        k: v for k, v in os.environ.items() if k not in {"NO_COLOR", "COLUMNS", "LINES", "LC_ALL", "LC_CTYPE", "LANG"}
+    }
     begun = time.monotonic()
 
     def own_terminal() -> None:
@@ -62,7 +64,7 @@ def in_terminal(
             fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
 
     err = (tmp / "err").open("wb") if tmp and stdout != "tty" else slave
-    child = subprocess.Popen(  # noqa: S603
+    child = subprocess.Popen(
         command(*words), stdin=given, stdout=out, stderr=err, preexec_fn=own_terminal,  # noqa: PLW1509
         env={**known, "TERM": "xterm-256color", "LANG": "en_US.UTF-8", **env}, close_fds=True, pass_fds=(slave,),
     )  # fmt: skip
@@ -75,7 +77,9 @@ def in_terminal(
                     ran.screen += os.read(master, 65536)
                 except OSError:
                     break
-                ran.first_s = ran.first_s or (time.monotonic() - begun if b"reading" in ran.screen or b"READ" in ran.screen else 0)
+                ran.first_s = ran.first_s or (
+                    time.monotonic() - begun if b"reading" in ran.screen or b"READ" in ran.screen else 0
+                )
             if pressed is None and when in ran.screen:
                 pressed = time.monotonic()
                 if send:

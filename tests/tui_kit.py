@@ -12,6 +12,7 @@ from pathlib import Path
 
 import report_builder
 import textual
+
 from m3probe.model.view import Cancelled, SourceState, Told, View, Word
 from m3probe.tui import targets
 from m3probe.tui.adapters import _order
@@ -23,7 +24,9 @@ NOW = 1_700_000_000.0
 """The clock of every test stands there."""
 SNAPSHOTS = Path(__file__).parent / "data" / "tui"
 UPDATE = "M3PROBE_UPDATE_SNAPSHOTS"
-LONG = "void vllm::moe::topkGatingSoftmax<8, 256, 4, 16, int, float>(float const*, bool const*, float*, int, int*, int*)"
+LONG = (
+    "void vllm::moe::topkGatingSoftmax<8, 256, 4, 16, int, float>(float const*, bool const*, float*, int, int*, int*)"
+)
 
 assert _order
 
@@ -211,14 +214,14 @@ async def shown(pilot: object) -> None:
     it = pilot.app
     for _ in range(200):
         await pilot.pause(0.01)
-        if it.screen is not it.loading and it.pages.is_mounted or len(it.screen_stack) > 2:
+        if (it.screen is not it.loading and it.pages.is_mounted) or len(it.screen_stack) > 2:
             await pilot.pause()
             return
 
 
 def text_of(it: M3ProbeApp) -> str:
     """What stands on the screen, a line a row."""
-    width, height = it.size
+    _width, height = it.size
     lines = it.screen._compositor.render_strips() if hasattr(it.screen._compositor, "render_strips") else []
     return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in lines[:height])
 

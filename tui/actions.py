@@ -51,9 +51,7 @@ class Action:
 
 
 def _question(at: int, name: str) -> Action:
-    return Action(
-        f"question__{name}", (str(at),), str(at), name, f"Question {at}: the page of {name}", argument=name
-    )
+    return Action(f"question__{name}", (str(at),), str(at), name, f"Question {at}: the page of {name}", argument=name)
 
 
 ACTIONS: tuple[Action, ...] = (

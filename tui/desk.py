@@ -78,7 +78,11 @@ class Desk:
             return sheet_of(target, self.view, self.lens)
         except KeyError as error:
             told = str(error.args[0]) if error.args and str(error.args[0]) not in PAGES else target
-            return Sheet("gone", (Said(f"This is not in the view any more: {told}", mark=Word.PARTIAL),), change="Escape leads back.")
+            return Sheet(
+                "gone",
+                (Said(f"This is not in the view any more: {told}", mark=Word.PARTIAL),),
+                change="Escape leads back.",
+            )
         except Exception as error:  # noqa: BLE001 - one page's fault must not take the others with it
             return _fault(target, error)
 

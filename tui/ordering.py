@@ -82,7 +82,11 @@ def _key(line: Line, column: int) -> tuple[int, float | str]:
     if raw != raw:  # noqa: PLR0124 - NaN, which no sort can place
         return _UNKNOWN, 0
     if raw is None:
-        return (_TEXT, cell.text.casefold()) if cell and cell.text not in {"", "—"} and not _figures(line) else (_UNKNOWN, 0)
+        return (
+            (_TEXT, cell.text.casefold())
+            if cell and cell.text not in {"", "—"} and not _figures(line)
+            else (_UNKNOWN, 0)
+        )
     return (_TEXT, raw.casefold()) if isinstance(raw, str) else (_NUMBER, raw)
 
 

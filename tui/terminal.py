@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
@@ -30,7 +31,7 @@ def fit(stdout: TextIO | None, environ: Mapping[str, str]) -> Fit:
     term = environ.get("TERM", "")
     if term in {"", "dumb", "unknown"}:
         return Fit(f"TERM={term or '(empty)'} cannot draw screens")
-    encoding = stdout.encoding if stdout.encoding else locale.getpreferredencoding(do_setlocale=False)
+    encoding = stdout.encoding or locale.getpreferredencoding(do_setlocale=False)
     return Fit("", wants_ascii(_said(environ) or encoding), bool(environ.get("NO_COLOR")))
 
 
@@ -71,19 +72,21 @@ def keyboard() -> None:
     if tty != 0:
         os.close(tty)
     if sys.__stdin__ is None or sys.__stdin__.closed or sys.__stdin__.fileno() != 0:
-        sys.__stdin__ = sys.stdin = open(0, closefd=False)  # type: ignore[misc]  # noqa: SIM115, PTH123 - Textual reads it
+        sys.__stdin__ = sys.stdin = open(0, closefd=False)  # type: ignore[misc]  # noqa: SIM115 - Textual reads it
 
 
-def screen(stdout: TextIO) -> TextIO:
+def screen(stdout: TextIO) -> TextIOWrapper:
     """Where screens are written: the terminal of stdout, whatever stderr is; what it cannot spell is ``?``."""
     encoding = stdout.encoding or "utf-8"
-    return open(os.dup(stdout.fileno()), "w", encoding=encoding, errors="replace", newline="")  # noqa: SIM115, PTH123
+    return open(os.dup(stdout.fileno()), "w", encoding=encoding, errors="replace", newline="")  # noqa: PTH123
 
 
 def restored(file: TextIO) -> None:
     """Leave the alternate screen and show the cursor, if whoever should have done it could not."""
     try:
-        file.write("\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?2004l\x1b[?1004l\x1b[<u\x1b[?1049l\x1b[?25h\x1b[?7h")
+        file.write(
+            "\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?2004l\x1b[?1004l\x1b[<u\x1b[?1049l\x1b[?25h\x1b[?7h"
+        )
         file.flush()
     except (OSError, ValueError):
         return

@@ -19,7 +19,7 @@ INKS = ("ink", "ink-dim", "ink-good", "ink-bad", "ink-warn", "ink-accent")
 
 
 def _theme(name: str, grounds: tuple[str, str, str], inks: tuple[str, ...], rule: str, *, dark: bool) -> Theme:
-    ink, dim, good, bad, warn, accent = inks
+    ink, _dim, good, bad, warn, accent = inks
     variables = dict(zip(INKS, inks, strict=True)) | {"rule": rule, "foreground": ink}
     return Theme(
         name=name, primary=accent, secondary=accent, accent=accent, success=good, error=bad, warning=warn,

@@ -9,44 +9,39 @@ from pathlib import Path
 from m3probe.comparing import AskedRun
 from m3probe.errors import UsageError
 from m3probe.model.view import Feed, View
+from m3probe.viewing import feed_of
 from m3probe.viewing.offline import PathFeed
 from m3probe.workload import Workload
 
 MOST_POLLS = 8
 """Polls of a server before its report is printed as text without one: rates need two, a report a few."""
-_OF_A_SERVER = ("header", "cacert", "inject", "take_over", "out")
+_OF_A_SERVER = ("header", "cacert", "out")
 
 
 def feed_of_words(args: argparse.Namespace, workload: Workload) -> Feed:
-    """Files, or a server.
+    """Files, runs that are compared, or a server.
 
     Raises:
         UsageError: a server among files, or an option of the one for the other.
     """
     words: list[str] = args.paths
-    targets = [word for word in words if is_server(word)]
-    if targets and len(words) > 1:
-        raise UsageError(f"{targets[0][:80]} is a server: it is watched alone", next_move="Name one server, or files")
-    if targets:
-        if args.compare:
-            raise UsageError("--compare holds recordings against each other", next_move="Record the server with attach")
-        return _server(args)
-    alone = [name for name in _OF_A_SERVER if getattr(args, name)]
-    if alone:
-        option = alone[0].replace("_", "-")
-        raise UsageError(f"--{option} says how a running server is reached", next_move="Give its address or its pid")
-    paths = [Path(word) for word in words]
+    servers = [word for word in words if is_server(word)]
     if args.compare:
+        if servers:
+            raise UsageError("--compare holds recordings against each other", next_move="Record the server with attach")
+        paths = [Path(word) for word in words]
         return PathFeed(paths[-1:], workload, [AskedRun((path,), "", workload) for path in paths])
-    return PathFeed(paths, workload)
+    alone = [name for name in _OF_A_SERVER if getattr(args, name)]
+    if alone and not servers:
+        raise UsageError(f"--{alone[0]} says how a running server is reached", next_move="Give its address or its pid")
+    return feed_of(words, workload, headers=dict(args.header), cacert=args.cacert, out=args.out)
 
 
 def is_server(word: str) -> bool:
     """An address, a pid, or ``auto``; a file of that name is a file."""
     if word.startswith(("http://", "https://")):
         return True
-    number = word.isascii() and word.isdecimal() and len(word) <= 10 and int(word) > 0
-    return (number or word == "auto") and not Path(word).exists()
+    return (word == "auto" or (word.isascii() and word.isdecimal())) and not Path(word).exists()
 
 
 def settled(feed: Feed) -> View:
@@ -58,9 +53,3 @@ def settled(feed: Feed) -> View:
         time.sleep(min(view.next_poll_s, 5.0))
         view = feed.poll(lambda *_: None, lambda: False)
     return view
-
-
-def _server(args: argparse.Namespace) -> Feed:
-    from m3probe.viewing import feed_of
-
-    return feed_of(args.paths[0], headers=dict(args.header), cacert=args.cacert, out=args.out)

@@ -175,7 +175,9 @@ class Doing(Screen[None]):
             from m3probe.tui.screens.problem import Problem, ProblemScreen
 
             why = error.strerror or str(error)
-            self.app.push_screen(ProblemScreen(Problem("Not written", why, "Start m3probe in a folder that you may write to.")))
+            self.app.push_screen(
+                ProblemScreen(Problem("Not written", why, "Start m3probe in a folder that you may write to."))
+            )
             return
         self.say(f"written: {', '.join(told)}")
 
@@ -184,7 +186,9 @@ class Doing(Screen[None]):
         from m3probe.tui.screens.problem import Problem, ProblemScreen
 
         cause = f"{PROFILE_STEPS} steps under the profiler: the server is slower for as long as they take."
-        asked = Problem("Ask the server for a profiler window?", cause, "y asks for it, Escape does not.", question=True)
+        asked = Problem(
+            "Ask the server for a profiler window?", cause, "y asks for it, Escape does not.", question=True
+        )
         self.app.push_screen(ProblemScreen(asked), self._profile)
 
     # --- inside ----------------------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ class HelpScreen(ModalScreen[None]):
         """One screen."""
         self.query_one(Page).page(by)
 
-    def action_end(self, last: bool) -> None:  # noqa: FBT001 - a key binding's argument
+    def action_end(self, last: bool) -> None:
         """First or last line."""
         self.query_one(Page).end(last=last)
 
@@ -89,7 +89,9 @@ def help_sheet(pane: str) -> Sheet:
     )
     scopes = tuple(Line(word, (Cell(word), Cell(means))) for word, means in SCOPES)
     said = Said(f"{where} Esc closes this.", dim=True)
-    return Sheet("help", (said, keys_grid(ACTIONS), Grid("Verdicts", words, verdicts), Grid("Figures are", words, scopes)))
+    return Sheet(
+        "help", (said, keys_grid(ACTIONS), Grid("Verdicts", words, verdicts), Grid("Figures are", words, scopes))
+    )
 
 
 def keys_grid(actions: Iterable[Action], title: str = "Keys") -> Grid:

@@ -52,13 +52,15 @@ class LoadingScreen(Screen[None]):
         rows = list(self.seen.items())[-MOST:]
         if rows:
             left = len(self.seen) - len(rows)
-            blocks.append(Bars(f"Files{f' (and {left} before)' if left else ''}", tuple(_bar(*row) for row in rows), 100.0, "%"))
+            blocks.append(
+                Bars(f"Files{f' (and {left} before)' if left else ''}", tuple(_bar(*row) for row in rows), 100.0, "%")
+            )
         self.query_one(Page).show(Sheet("reading", tuple(blocks)))
 
 
 def _bar(what: str, read: tuple[int, int]) -> Bar:
     done, of = read
     # bytes read are inflated ones and the size is on disk: only for a plain file do they share a scale
-    known = 0 < of and done <= of
+    known = of > 0 and done <= of
     text = f"{done / 2**20:,.1f} of {of / 2**20:,.1f} MiB" if known else f"{done / 2**20:,.1f} MiB unpacked"
     return Bar(what, 100.0 * done / of if known else 0.0, text)

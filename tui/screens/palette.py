@@ -57,6 +57,8 @@ class PaletteScreen(ModalScreen[str]):
 
     def _find(self, text: str) -> None:
         words = text.casefold().split()
-        found = [a for a in ACTIONS if self._can(a) and all(word in f"{a.words} {a.tooltip}".casefold() for word in words)]
+        found = [
+            a for a in ACTIONS if self._can(a) and all(word in f"{a.words} {a.tooltip}".casefold() for word in words)
+        ]
         found.sort(key=lambda a: not a.words.startswith(text.casefold()))
         self.query_one(Page).show(Sheet("actions", (keys_grid(found, "Actions"),)))

@@ -16,7 +16,9 @@ class Banner(OneLine):
     def told(self) -> Row:
         """Glyph, word and why."""
         glyph, style = look(self.word)
-        return [(f" {glyph} {self.word}", style), (f": {clean(self.text)}" if self.text else "", "")] if self.word else []
+        return (
+            [(f" {glyph} {self.word}", style), (f": {clean(self.text)}" if self.text else "", "")] if self.word else []
+        )
 
     def say(self, word: str, text: str) -> None:
         """Say it, or with an empty word nothing."""

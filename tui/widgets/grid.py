@@ -55,7 +55,10 @@ class GridPart:
     def aside(self) -> str:
         """How many lines there are, of how many, and in what order."""
         every = len(self.grid.lines)
-        found = [f"{every:,}" if self.count == every else f"{self.count:,} of {every:,}"] if every else []
+        told = (
+            self.count == every and f"{every:,}" in self.grid.title.replace(",", " ").split() + self.grid.title.split()
+        )
+        found = [f"{every:,}" if self.count == every else f"{self.count:,} of {every:,}"] if every and not told else []
         if self.order.needle:
             found.append(f"/{self.order.needle}")
         if self.order.column is not None:
@@ -105,8 +108,7 @@ class GridPart:
     def _measure(self, line: Line) -> None:
         for at in range(min(len(line.cells), len(self._need))):
             wide = cells(_shown(line, at)[0])
-            if wide > self._need[at]:
-                self._need[at] = wide
+            self._need[at] = max(self._need[at], wide)
 
     def _fitted(self, width: int) -> tuple[tuple[int, int], ...]:
         if width != self._room:

@@ -29,10 +29,17 @@ def clean(text: str) -> str:
 
 
 def padded(text: str, room: int, *, right: bool = False) -> str:
-    """Exactly ``room`` cells: filled, or cut in the middle."""
-    shown = middle_cut(text, room) if cells(text) > room else text
+    """Exactly ``room`` cells: filled, or cut: a name in its middle, a sentence at its end."""
+    shown = text
+    if cells(text) > room:
+        shown = f"{clipped(text, room - 1)}…" if room > 2 and is_prose(text) else middle_cut(text, room)
     fill = " " * (room - cells(shown))
     return fill + shown if right else shown + fill
+
+
+def is_prose(text: str) -> bool:
+    """Whether it reads from the left: a sentence; a kernel's name or a path is told apart by its end."""
+    return text.count(" ") >= 3 and not any(sign in text for sign in ("::", "<", "*", "/"))
 
 
 def cut(row: Row, room: int) -> Row:

@@ -110,7 +110,7 @@ class Page(Painted, can_focus=True):
         """One screen."""
         rows = max(1, self.size.height - HEAD)
         self.top += by * rows
-        if self.parts.stops() and 0 <= self.top + (0 if by > 0 else rows) and abs(by) == 1:
+        if self.parts.stops() and self.top + (0 if by > 0 else rows) >= 0 and abs(by) == 1:
             self.at = min(max(self.at + by * rows, 0), self._last())
             self._moved(follow=self.parts.height > self.size.height and 0 < self.at < self._last())
             return
@@ -124,7 +124,9 @@ class Page(Painted, can_focus=True):
 
     def pane(self, by: int) -> None:
         """The next block with a title: its first line, or at least its top."""
-        titled = [at for at, part in enumerate(self.parts.parts) if hasattr(part, "grid") or part.height(self.parts.width) > 2]
+        titled = [
+            at for at, part in enumerate(self.parts.parts) if hasattr(part, "grid") or part.height(self.parts.width) > 2
+        ]
         found = self.parts.stop(self.at)
         here = found[0] if found else -1
         if not titled:

@@ -23,7 +23,9 @@ class Painted(Widget):
         """A row as a strip of exactly ``width`` cells."""
         base = self.rich_style
         ground = self._ink("cursor") if cursor else Style()
-        segments = [Segment(text, base + self._ink(word) + ground if word else base + ground) for text, word in cut(row, width)]
+        segments = [
+            Segment(text, base + self._ink(word) + ground if word else base + ground) for text, word in cut(row, width)
+        ]
         left = width - width_of(row)
         if left > 0:
             segments.append(Segment(" " * left, base + ground))

@@ -5,7 +5,16 @@ from __future__ import annotations
 from m3probe.tui.sheet import Strip
 from m3probe.tui.widgets.ink import Row, clean, cut, titled
 
-_GLYPHS = (("█", "accent"), ("▒", "good"), ("▓", "warn"), ("░", "dim"), ("×", "bad"), ("·", "dim"), ("○", ""), ("▲", ""))
+_GLYPHS = (
+    ("█", "accent"),
+    ("▒", "good"),
+    ("▓", "warn"),
+    ("░", "dim"),
+    ("×", "bad"),
+    ("·", "dim"),
+    ("○", ""),
+    ("▲", ""),
+)
 
 
 class StripPart:
