@@ -202,7 +202,7 @@ def attach(args: argparse.Namespace) -> int:
     if args.tui:
         from m3probe.viewing.attached import feed_of_attach
 
-        return _looked(feed_of_attach(wanted), args.target, args)
+        return _look(feed_of_attach(wanted), args.target, args)
     drawn = not args.no_progress and _streams.is_terminal(sys.stderr)
     with narration(_narrate, drawn=drawn) as shown, serving(args.serve, shown) as told:
         report = attached(wanted, told)
@@ -267,50 +267,7 @@ def tui(args: argparse.Namespace) -> int:
     """Look into it in the terminal: ``m3probe tui PATH...|URL|PID``."""
     from m3probe.viewing.opening import feed_of_words
 
-    return _looked(feed_of_words(args, _workload(args, args.recipe)), args.paths[0], args)
-
-
-def _looked(feed: Feed, title: str, args: argparse.Namespace) -> int:
-    from m3probe.tui.terminal import fit, keyboard
-
-    here = fit(sys.stdout, os.environ)
-    try:
-        if here.text:
-            return _told(feed, here.text, ascii_only=args.ascii or _plain())
-        keyboard()
-        from m3probe.tui.starting import Look, run
-
-        return run(feed, Look(args.ascii or here.ascii_only, here.mono, args.light, title, _kept))
-    finally:
-        feed.close()
-
-
-def _told(feed: Feed, why: str, *, ascii_only: bool) -> int:
-    """The report as text, where no screen can be drawn."""
-    from m3probe.present.compare_text import compare_text
-    from m3probe.present.text import report_text
-    from m3probe.viewing.opening import settled
-
-    _streams.complain(f"{why}: the report as text instead of screens")
-    view = settled(feed)
-    if view.compare is not None:
-        return _said(compare_text(view.compare, _width(), _color(), ascii_only=ascii_only, explain=False))
-    if view.report is None:
-        raise UnreadableInput(view.detail or "nothing could be read", where=view.title)
-    return _said(report_text(view.report, _width(), _color(), ascii_only=ascii_only))
-
-
-def _kept(name: str, text: str) -> str:
-    """A new file in the working folder; one of that name is never overwritten."""
-    for number in range(1, 100):
-        path = Path(name if number == 1 else f"{Path(name).stem}-{number}{Path(name).suffix}")
-        try:
-            with path.open("x", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(text)
-        except FileExistsError:
-            continue
-        return str(path.resolve())
-    raise FileExistsError(17, "a hundred files of this second are there")
+    return _look(feed_of_words(args, _workload(args, args.recipe)), args.paths[0], args)
 
 
 VERBS: dict[str, Verb] = {
@@ -402,6 +359,12 @@ def _said(text: str, status: int = 0) -> int:
     return _streams.finish(status, f"{text}\n")
 
 
+def _look(feed: Feed, title: str, args: argparse.Namespace) -> int:
+    from m3probe._looking import Plain, look
+
+    return look(feed, title, Plain(_width(), _color(), args.ascii or _plain()), light=args.light)
+
+
 def _narrate(text: str) -> None:
     _streams.put(sys.stderr, f"{text}\n")
 
@@ -432,15 +395,5 @@ def _fail(error: M3ProbeError) -> int:
 
 
 def _fault(error: Exception) -> int:
-    import tempfile
-    import traceback
-
-    said = "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace")
-    try:
-        with tempfile.NamedTemporaryFile(prefix="m3probe-", suffix=".txt", delete=False) as file:
-            file.write(said)
-        where = f"the traceback is in {file.name}, please report it"
-    except OSError as unwritten:
-        where = f"its traceback could not be written ({unwritten.strerror or unwritten})"
-    _streams.complain(f"internal fault ({type(error).__name__}); {where}")
+    _streams.complain(f"internal fault ({type(error).__name__}); {_streams.traced(error)}")
     return EXIT_FAULT

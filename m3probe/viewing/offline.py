@@ -14,11 +14,11 @@ from m3probe.model.compare_report import CompareReport
 from m3probe.model.recording import Recording, SourceFile
 from m3probe.model.report import Report, TrustSection
 from m3probe.model.view import Cancelled, SourceState, Told, View, Word
-from m3probe.plugs import Progress
 from m3probe.workload import Workload
 
 JUDGING = "the report"
 """Told after the last file: reading is done, the questions are being answered."""
+Progress = Callable[[Path, int, int], None]
 _RANK = re.compile(r"rank[-_]?(\d+)", re.IGNORECASE)
 
 

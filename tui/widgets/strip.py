@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from m3probe.tui.sheet import Strip
 from m3probe.tui.widgets.ink import Row, clean, cut, titled
 
@@ -51,7 +53,7 @@ class StripPart:
         length = self.strip.length or 1.0
         for begin, end, kind in self.strip.spans:
             first, last = begin / length * room, end / length * room
-            for cell in range(max(0, int(first)), min(room, int(last) + 1)):
+            for cell in range(max(0, int(first)), min(room, max(math.ceil(last), int(first) + 1))):
                 share = min(last, cell + 1) - max(first, cell)
                 filled[cell][kind] = filled[cell].get(kind, 0.0) + max(share, 1e-9)
         return [self._look[max(cell, key=lambda k: cell[k])] if cell else (" ", "") for cell in filled]
