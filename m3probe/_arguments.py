@@ -9,12 +9,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from m3probe import __version__, _streams
+from m3probe import __version__, _streams, _values
 
 EXIT_USAGE = 2
-MOST_RANKS = 4096
-MOST_TOKENS = 2**30
-MOST_SECONDS = 30 * 86_400
 Verb = Callable[[argparse.Namespace], int]
 
 _EXITS = """exit status:
@@ -90,6 +87,7 @@ def parser_of(verbs_: Mapping[str, Verb]) -> Parser:
     _add_attach(verbs)
     _add_verify(verbs)
     _add_doctor(verbs)
+    _add_tui(verbs)
     for name, verb in verbs_.items():
         verbs.choices[name].set_defaults(verb=verb)
     return parser
@@ -105,15 +103,15 @@ def _add(
 ) -> Parser:
     parser = verbs.add_parser(name, help=words, description=words[:1].upper() + words[1:] + ".")
     if rules:
-        parser.add_argument("rules", type=_path, metavar="RULES", help="rules file (TOML, see docs/assert.md)")
+        parser.add_argument("rules", type=_values.path, metavar="RULES", help="rules file (TOML, see docs/assert.md)")
     words = "trace, folder of rank files, recording, or a server's log"
-    parser.paths = parser.add_argument("paths", type=_path, nargs="+", metavar="PATH", help=words)
+    parser.paths = parser.add_argument("paths", type=_values.path, nargs="+", metavar="PATH", help=words)
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     parser.add_argument("--no-progress", action="store_true", help="no progress on stderr")
     if workload:
-        parser.add_argument("--model-config", type=_path, metavar="FILE", help="the served model's config.json")
-        parser.add_argument("--tp", type=_size, metavar="N", help="tensor parallel size of the run")
-        parser.add_argument("--ep", type=_size, metavar="N", help="expert parallel size of the run")
+        parser.add_argument("--model-config", type=_values.path, metavar="FILE", help="the served model's config.json")
+        parser.add_argument("--tp", type=_values.size, metavar="N", help="tensor parallel size of the run")
+        parser.add_argument("--ep", type=_values.size, metavar="N", help="expert parallel size of the run")
         _add_known(parser)
     return parser
 
@@ -122,16 +120,22 @@ def _add_known(parser: Parser) -> None:
     """What makes more than ``executed`` of a trace: the configuration it ran with, and what its answers were worth."""
     known = parser.add_argument_group("the server's configuration and the quality of its answers")
     known.add_argument(
-        "--recipe", type=_path, metavar="FILE", help="script, compose or Kubernetes file that started it"
+        "--recipe", type=_values.path, metavar="FILE", help="script, compose or Kubernetes file that started it"
     )
     _add_setup(known, gpu="the recording's own, else mi355x")
-    known.add_argument("--eval", type=_path, metavar="FILE", help="evaluation results (lm-eval, or vLLM's GSM8K JSON)")
-    known.add_argument("--eval-baseline", type=_path, metavar="FILE", help="the same of a server that is known good")
-    known.add_argument("--cosine", type=_path, metavar="FILE", help="cosines with a float32 reference, {name: value}")
+    known.add_argument(
+        "--eval", type=_values.path, metavar="FILE", help="evaluation results (lm-eval, or vLLM's GSM8K JSON)"
+    )
+    known.add_argument(
+        "--eval-baseline", type=_values.path, metavar="FILE", help="the same of a server that is known good"
+    )
+    known.add_argument(
+        "--cosine", type=_values.path, metavar="FILE", help="cosines with a float32 reference, {name: value}"
+    )
 
 
 def _add_outputs(parser: Parser) -> None:
-    parser.add_argument("--junit", type=_path, metavar="FILE", help="also write a JUnit XML report")
+    parser.add_argument("--junit", type=_values.path, metavar="FILE", help="also write a JUnit XML report")
     parser.add_argument(
         "--github",
         action=argparse.BooleanOptionalAction,
@@ -142,15 +146,15 @@ def _add_outputs(parser: Parser) -> None:
 def _add_triple(parser: Parser) -> None:
     triple = parser.add_argument_group("the triple of a pass: output right, path executed, end-to-end metric better")
     triple.add_argument("--triple", action="store_true", help="ask for all three; a missing leg is exit 4")
-    triple.add_argument("--metric", type=_path, metavar="FILE", help="benchmark result of this run")
-    triple.add_argument("--metric-baseline", type=_path, metavar="FILE", help="the same of the run it must beat")
+    triple.add_argument("--metric", type=_values.path, metavar="FILE", help="benchmark result of this run")
+    triple.add_argument("--metric-baseline", type=_values.path, metavar="FILE", help="the same of the run it must beat")
 
 
 def _add_compare(verbs: argparse._SubParsersAction[Parser]) -> None:
     words = "hold runs against the first one: what they share, what differs, and what may be credited"
     parser = verbs.add_parser("compare", help=words, description=words[:1].upper() + words[1:] + ".")
     named = "file or folder of one run: trace, recording, benchmark result, server log; a folder may hold them all"
-    parser.add_argument("paths", type=_path, nargs="*", metavar="RUN", help=named)
+    parser.add_argument("paths", type=_values.path, nargs="*", metavar="RUN", help=named)
     parser.add_argument(
         "--run", nargs="+", action="append", default=[], metavar=("NAME", "PATH"), help="a run of several files, named"
     )
@@ -169,16 +173,18 @@ def _add_compare(verbs: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     parser.add_argument("--no-progress", action="store_true", help="no progress on stderr")
     known = parser.add_argument_group("the configuration of the runs (once for all of them, or --recipe once for each)")
-    known.add_argument("--model-config", type=_path, metavar="FILE", help="the served model's config.json")
-    known.add_argument("--tp", type=_size, metavar="N", help="tensor parallel size")
-    known.add_argument("--ep", type=_size, metavar="N", help="expert parallel size")
+    known.add_argument("--model-config", type=_values.path, metavar="FILE", help="the served model's config.json")
+    known.add_argument("--tp", type=_values.size, metavar="N", help="tensor parallel size")
+    known.add_argument("--ep", type=_values.size, metavar="N", help="expert parallel size")
     known.add_argument(
-        "--recipe", type=_path, action="append", default=[], metavar="FILE",
+        "--recipe", type=_values.path, action="append", default=[], metavar="FILE",
         help="script, compose or Kubernetes file that started it",
     )  # fmt: skip
     _add_setup(known, gpu="the recording's own, else mi355x")
     words = "evaluation results, once for each run: how far apart accuracies of equal servers may be"
-    known.add_argument("--eval", type=_path, action="append", default=[], dest="evals", metavar="FILE", help=words)
+    known.add_argument(
+        "--eval", type=_values.path, action="append", default=[], dest="evals", metavar="FILE", help=words
+    )
     parser.set_defaults(command=[], eval=None, eval_baseline=None, cosine=None)
 
 
@@ -191,27 +197,29 @@ def _add_recipe(verbs: argparse._SubParsersAction[Parser]) -> None:
         usage="m3probe recipe [options] (FILE | -- vllm serve MODEL ... | --explain PATH)",
     )
     parser.add_argument(
-        "file", type=_path, nargs="?", metavar="FILE", help="script, compose or Kubernetes file with the command"
+        "file", type=_values.path, nargs="?", metavar="FILE", help="script, compose or Kubernetes file with the command"
     )
     _add_setup(parser, gpu="mi355x")
-    parser.add_argument("--model-config", type=_path, metavar="FILE", help="the served model's config.json")
+    parser.add_argument("--model-config", type=_values.path, metavar="FILE", help="the served model's config.json")
     parser.add_argument(
         "--concurrency",
-        type=_count,
+        type=_values.count,
         action="append",
         metavar="N",
         help="requests that decode together; may be repeated",
     )
-    parser.add_argument("--isl", type=_count, metavar="N", help="tokens of a prompt")
-    parser.add_argument("--osl", type=_count, metavar="N", help="tokens of an answer")
-    parser.add_argument("--spec", type=_count, metavar="K", help="drafted tokens, when the command does not say")
+    parser.add_argument("--isl", type=_values.count, metavar="N", help="tokens of a prompt")
+    parser.add_argument("--osl", type=_values.count, metavar="N", help="tokens of an answer")
+    parser.add_argument("--spec", type=_values.count, metavar="K", help="drafted tokens, when the command does not say")
     parser.add_argument(
         "--require", action="append", default=[], metavar="PATH[:PHASE]", help="exit 1 unless this path is eligible"
     )
     parser.add_argument(
         "--fail-on-warnings", action="store_true", help="exit 1 when something in the setup does not do what it says"
     )
-    parser.add_argument("--explain", type=_word, metavar="PATH", help="print what the catalogue says of one fast path")
+    parser.add_argument(
+        "--explain", type=_values.word, metavar="PATH", help="print what the catalogue says of one fast path"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
@@ -228,56 +236,74 @@ def _add_live(parser: Parser) -> None:
     """How ``assert`` records a running server; the words are those of ``attach``."""
     live = parser.add_argument_group("judge a running server: record it, give everything back, then judge")
     words = "record this server first"
-    live.add_argument("--live", type=_target, action=_Live, dest="target", metavar="URL|PID|auto", help=words)
+    live.add_argument("--live", type=_values.target, action=_Live, dest="target", metavar="URL|PID|auto", help=words)
     parser.set_defaults(once=False, eager_twin=None, full_rows=None, routing=False, overlap=False)  # attach's alone
-    live.add_argument("--steps", type=_count, metavar="N", help="for N steps of the engine (default: 200)")
-    live.add_argument("--seconds", type=_seconds, metavar="N", help="for N seconds")
-    live.add_argument("--out", type=_path, metavar="DIR", help="keep the recording there (default: where a rule fails)")
+    live.add_argument("--steps", type=_values.count, metavar="N", help="for N steps of the engine (default: 200)")
+    live.add_argument("--seconds", type=_values.seconds, metavar="N", help="for N seconds")
+    live.add_argument(
+        "--out", type=_values.path, metavar="DIR", help="keep the recording there (default: where a rule fails)"
+    )
     _add_reach(live)
     live.add_argument(
-        "--profile-steps", type=_count, metavar="N", help="with N steps under the profiler: kernels for the rules"
+        "--profile-steps",
+        type=_values.count,
+        metavar="N",
+        help="with N steps under the profiler: kernels for the rules",
     )
     live.add_argument("--force-profiler", action="store_true", help="also on a build that is known to hang")
 
 
 def _add_reach(parser: argparse._ActionsContainer) -> None:
-    """How a running server is reached."""
-    parser.add_argument(
-        "--header", type=_header, action="append", default=[], metavar="'NAME: VALUE'", help="for a URL"
-    )
-    parser.add_argument("--cacert", type=_path, metavar="FILE", help="certificates to trust for https")
+    """How a running server is reached and recorded."""
+    _add_url(parser)
     parser.add_argument(
         "--inject", action="store_true", help="put m3probe into processes that were started without it (ptrace)"
     )
     parser.add_argument("--take-over", action="store_true", help="end another one's recording first")
 
 
+def _add_url(parser: argparse._ActionsContainer) -> None:
+    """How an address is asked."""
+    parser.add_argument(
+        "--header", type=_values.header, action="append", default=[], metavar="'NAME: VALUE'", help="for a URL"
+    )
+    parser.add_argument("--cacert", type=_values.path, metavar="FILE", help="certificates to trust for https")
+
+
 def _add_attach(verbs: argparse._SubParsersAction[Parser]) -> None:
     words = "record a running server: by its address, its pid, or `auto`"
     parser = verbs.add_parser("attach", help=words, description=words[:1].upper() + words[1:] + ".")
-    parser.add_argument("target", type=_target, metavar="URL|PID|auto", help="http(s)://HOST:PORT, a pid, or auto")
+    parser.add_argument(
+        "target", type=_values.target, metavar="URL|PID|auto", help="http(s)://HOST:PORT, a pid, or auto"
+    )
     end = parser.add_argument_group("until when (without either: Ctrl-C)")
-    end.add_argument("--seconds", type=_seconds, metavar="N", help="end after N seconds")
-    end.add_argument("--steps", type=_count, metavar="N", help="end after N steps of the engine")
-    parser.add_argument("--out", type=_path, metavar="DIR", help="folder of the recording (default: a new one here)")
+    end.add_argument("--seconds", type=_values.seconds, metavar="N", help="end after N seconds")
+    end.add_argument("--steps", type=_values.count, metavar="N", help="end after N steps of the engine")
+    parser.add_argument(
+        "--out", type=_values.path, metavar="DIR", help="folder of the recording (default: a new one here)"
+    )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--once", action="store_true", help="look and tell, record nothing")
+    how.add_argument("--tui", action="store_true", help="look into it in the terminal while it is recorded")
     how.add_argument(
         "--serve",
-        type=_address,
+        type=_values.address,
         metavar="[HOST]:PORT",
         help="meanwhile: findings as Prometheus gauges (default: localhost)",
     )
     _add_reach(parser)
+    _add_drawn(parser)
     more = parser.add_argument_group("more evidence, at a cost that is told first")
-    more.add_argument("--full-rows", type=_seconds, metavar="S", help="keep one row for each step, for S seconds")
+    more.add_argument(
+        "--full-rows", type=_values.seconds, metavar="S", help="keep one row for each step, for S seconds"
+    )
     more.add_argument("--routing", action="store_true", help="sample which experts rows go to")
     more.add_argument("--overlap", action="store_true", help="and how far neighbouring sparse layers agree")
     more.add_argument(
-        "--eager-twin", type=_count, metavar="N", help="N steps without graph replay, on all ranks at once"
+        "--eager-twin", type=_values.count, metavar="N", help="N steps without graph replay, on all ranks at once"
     )
     more.add_argument(
-        "--profile-steps", type=_count, metavar="N", help="N steps under the profiler, on all ranks at once"
+        "--profile-steps", type=_values.count, metavar="N", help="N steps under the profiler, on all ranks at once"
     )
     more.add_argument("--force-profiler", action="store_true", help="also on a build that is known to hang")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
@@ -287,10 +313,14 @@ def _add_attach(verbs: argparse._SubParsersAction[Parser]) -> None:
 def _add_verify(verbs: argparse._SubParsersAction[Parser]) -> None:
     words = "recompute one module of a running server in float32 and compare"
     parser = verbs.add_parser("verify", help=words, description=words[:1].upper() + words[1:] + ".")
-    parser.add_argument("target", type=_target, nargs="?", default="auto", metavar="PID|auto", help="default: auto")
-    parser.add_argument("--module", type=_word, required=True, metavar="NAME", help="such as model.layers.3.mlp")
-    parser.add_argument("--wait", type=_seconds, default=60.0, metavar="S", help="for an eager step (default: 60)")
-    parser.add_argument("--out", type=_path, metavar="DIR", help="keep the recording there")
+    parser.add_argument(
+        "target", type=_values.target, nargs="?", default="auto", metavar="PID|auto", help="default: auto"
+    )
+    parser.add_argument("--module", type=_values.word, required=True, metavar="NAME", help="such as model.layers.3.mlp")
+    parser.add_argument(
+        "--wait", type=_values.seconds, default=60.0, metavar="S", help="for an eager step (default: 60)"
+    )
+    parser.add_argument("--out", type=_values.path, metavar="DIR", help="keep the recording there")
     parser.add_argument("--take-over", action="store_true", help="end another one's recording first")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
@@ -298,7 +328,9 @@ def _add_verify(verbs: argparse._SubParsersAction[Parser]) -> None:
 def _add_doctor(verbs: argparse._SubParsersAction[Parser]) -> None:
     words = "say whether this host is ready to serve and to be recorded"
     parser = verbs.add_parser("doctor", help=words, description=words[:1].upper() + words[1:] + ".")
-    parser.add_argument("--concurrency", type=_count, metavar="N", help="hold limits against so many requests at once")
+    parser.add_argument(
+        "--concurrency", type=_values.count, metavar="N", help="hold limits against so many requests at once"
+    )
     parser.add_argument(
         "--fail-on",
         nargs="+",
@@ -310,80 +342,50 @@ def _add_doctor(verbs: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
+def _add_tui(verbs: argparse._SubParsersAction[Parser]) -> None:
+    words = "look into a recording or a running server in the terminal"
+    parser = verbs.add_parser("tui", help=words, description=words[:1].upper() + words[1:] + ".")
+    what = "trace, folder of rank files, recording, server's log; or one http(s)://HOST:PORT or pid to watch"
+    parser.add_argument("paths", type=_values.word, nargs="+", metavar="PATH|URL|PID", help=what)
+    parser.add_argument("--compare", action="store_true", help="each PATH is a run; hold them against the first")
+    _add_drawn(parser)
+    live = parser.add_argument_group("a running server")
+    live.add_argument("--out", type=_values.path, metavar="DIR", help="folder of what is recorded of it")
+    _add_url(live)
+    parser.add_argument("--model-config", type=_values.path, metavar="FILE", help="the served model's config.json")
+    parser.add_argument("--tp", type=_values.size, metavar="N", help="tensor parallel size of the run")
+    parser.add_argument("--ep", type=_values.size, metavar="N", help="expert parallel size of the run")
+    _add_known(parser)
+
+
+def _add_drawn(parser: Parser) -> None:
+    shown = parser.add_argument_group("how screens are drawn")
+    shown.add_argument("--ascii", action="store_true", help="ASCII only (default where the locale is not UTF-8)")
+    shown.add_argument("--light", action="store_true", help="for a terminal with a light ground")
+
+
 def _add_setup(parser: argparse._ActionsContainer, *, gpu: str) -> None:
     """What a command line alone does not say of a server."""
     parser.add_argument(
-        "--service", type=_word, metavar="NAME", help="which of several commands in FILE (its name, or its number)"
+        "--service",
+        type=_values.word,
+        metavar="NAME",
+        help="which of several commands in FILE (its name, or its number)",
     )
     build = parser.add_mutually_exclusive_group()
-    build.add_argument("--vllm", type=_word, metavar="VERSION", help="judge by the bundled rules of this release")
-    build.add_argument("--vllm-path", type=_path, metavar="DIR", help="judge by the rules in this vLLM's source")
-    parser.add_argument("--env-file", type=_path, metavar="FILE", help="environment of the server")
+    build.add_argument(
+        "--vllm", type=_values.word, metavar="VERSION", help="judge by the bundled rules of this release"
+    )
+    build.add_argument("--vllm-path", type=_values.path, metavar="DIR", help="judge by the rules in this vLLM's source")
+    parser.add_argument("--env-file", type=_values.path, metavar="FILE", help="environment of the server")
     parser.add_argument(
-        "--gpu", type=_word, metavar="NAME", help=f"accelerator, such as mi355x or mi300x (default: {gpu})"
+        "--gpu", type=_values.word, metavar="NAME", help=f"accelerator, such as mi355x or mi300x (default: {gpu})"
     )
     parser.add_argument(
-        "--tuned-table", type=_path, action="append", default=[], metavar="PATH", help="tuned CSV, or a folder of them"
+        "--tuned-table",
+        type=_values.path,
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="tuned CSV, or a folder of them",
     )
-
-
-def _path(text: str) -> Path:
-    if not text:
-        raise argparse.ArgumentTypeError("an empty path names nothing")  # Path("") would be the current folder
-    return Path(text)
-
-
-def _word(text: str) -> str:
-    if not text.strip():
-        raise argparse.ArgumentTypeError("an empty word names nothing")
-    return text
-
-
-def _target(text: str) -> str:
-    is_pid = text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) > 0
-    if not (is_pid or text == "auto" or text.startswith(("http://", "https://"))):
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} is no pid, no http(s)://HOST:PORT, and not auto")
-    return text
-
-
-def _header(text: str) -> tuple[str, str]:
-    from m3probe.attach.fetch import header
-
-    try:
-        return header(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def _address(text: str) -> tuple[str, int]:
-    from m3probe.attach.serve import address
-
-    try:
-        return address(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not (text.isascii() and 0 < value <= MOST_SECONDS):
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of seconds up to {MOST_SECONDS:,}")
-    return value
-
-
-def _size(text: str) -> int:
-    return _whole(text, MOST_RANKS)
-
-
-def _count(text: str) -> int:
-    return _whole(text, MOST_TOKENS)
-
-
-def _whole(text: str, most: int) -> int:
-    # ASCII: int() reads the digits of every script
-    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(most)) and 1 <= int(text) <= most):
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no whole number from 1 to {most:,}")
-    return int(text)

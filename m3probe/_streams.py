@@ -46,6 +46,20 @@ def complain(sentence: str) -> None:
     put(sys.stderr, f"m3probe: {sentence}\n")
 
 
+def traced(error: Exception) -> str:
+    """Write an error's traceback to a new file; where it is, or why it is nowhere."""
+    import tempfile
+    import traceback
+
+    said = "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace")
+    try:
+        with tempfile.NamedTemporaryFile(prefix="m3probe-", suffix=".txt", delete=False) as file:
+            file.write(said)
+    except OSError as unwritten:
+        return f"its traceback could not be written ({unwritten.strerror or unwritten})"
+    return f"the traceback is in {file.name}, please report it"
+
+
 def _abandon(stream: TextIO) -> None:
     """What is still buffered goes nowhere: Python would try it again at its end, and exit with 120."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

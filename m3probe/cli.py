@@ -16,6 +16,7 @@ from m3probe.errors import M3ProbeError, UnreadableInput, UsageError
 if TYPE_CHECKING:
     from m3probe._outputs import Outputs
     from m3probe.model.recording import Recording
+    from m3probe.model.view import Feed
     from m3probe.recipe.asking import Server
     from m3probe.workload import Workload
 
@@ -198,6 +199,10 @@ def attach(args: argparse.Namespace) -> int:
     from m3probe.present.attach_progress import narration
 
     wanted = asked(args)
+    if args.tui:
+        from m3probe.viewing.attached import feed_of_attach
+
+        return _look(feed_of_attach(wanted), args.target, args)
     drawn = not args.no_progress and _streams.is_terminal(sys.stderr)
     with narration(_narrate, drawn=drawn) as shown, serving(args.serve, shown) as told:
         report = attached(wanted, told)
@@ -258,6 +263,13 @@ def doctor(args: argparse.Namespace) -> int:
     return _said(text, int(report.failed(args.fail_on)))
 
 
+def tui(args: argparse.Namespace) -> int:
+    """Look into it in the terminal: ``m3probe tui PATH...|URL|PID``."""
+    from m3probe.viewing.opening import feed_of_words
+
+    return _look(feed_of_words(args, _workload(args, args.recipe)), args.paths[0], args)
+
+
 VERBS: dict[str, Verb] = {
     "analyze": analyze,
     "inspect": inspect,
@@ -267,6 +279,7 @@ VERBS: dict[str, Verb] = {
     "attach": attach,
     "verify": verify,
     "doctor": doctor,
+    "tui": tui,
 }
 
 
@@ -346,6 +359,12 @@ def _said(text: str, status: int = 0) -> int:
     return _streams.finish(status, f"{text}\n")
 
 
+def _look(feed: Feed, title: str, args: argparse.Namespace) -> int:
+    from m3probe._looking import Plain, look
+
+    return look(feed, title, Plain(_width(), _color(), args.ascii or _plain()), light=args.light)
+
+
 def _narrate(text: str) -> None:
     _streams.put(sys.stderr, f"{text}\n")
 
@@ -376,15 +395,5 @@ def _fail(error: M3ProbeError) -> int:
 
 
 def _fault(error: Exception) -> int:
-    import tempfile
-    import traceback
-
-    said = "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace")
-    try:
-        with tempfile.NamedTemporaryFile(prefix="m3probe-", suffix=".txt", delete=False) as file:
-            file.write(said)
-        where = f"the traceback is in {file.name}, please report it"
-    except OSError as unwritten:
-        where = f"its traceback could not be written ({unwritten.strerror or unwritten})"
-    _streams.complain(f"internal fault ({type(error).__name__}); {where}")
+    _streams.complain(f"internal fault ({type(error).__name__}); {_streams.traced(error)}")
     return EXIT_FAULT

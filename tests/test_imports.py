@@ -44,8 +44,8 @@ def row(rooms: str = "", at_import: str = "", inside: str = "") -> Row:
 
 EVERYTHING = (
     "analyzers attach collectors comparing doctor errors fastpaths gates hardware kernels legs live_assert live_serve "
-    "model pipeline plugs present readers recipe registry rules schema sources tui vllm_source workload "
-    "_arguments _live_words _outputs _path_calls _streams"
+    "model pipeline plugs present readers recipe registry rules schema sources tui viewing vllm_source workload "
+    "_arguments _live_words _looking _outputs _path_calls _streams _values"
 )
 # The row of a room is its folder's name; a module of m3probe/ itself has its own. `errors` and the version are for all.
 TABLE = {
@@ -71,6 +71,7 @@ TABLE = {
     "rules": row("model schema kernels registry", "", "numpy"),
     "legs": row("comparing schema model rules"),
     "comparing": row("analyzers fastpaths hardware model pipeline plugs recipe schema sources workload"),
+    "viewing": row("analyzers attach comparing model pipeline readers schema sources workload", "numpy msgspec"),
     "_outputs": row("model present _streams"),
     "live_assert": row("attach model"),
     "live_serve": row("attach model present", "msgspec"),
@@ -84,7 +85,9 @@ TABLE = {
     "asserting": row("_path_calls model pipeline present recipe rules schema workload"),
     "_path_calls": row("analyzers fastpaths model rules schema", "numpy"),
     "cli": row(EVERYTHING, "", "rich msgspec"),
-    "_arguments": row("present attach _streams"),
+    "_arguments": row("present attach _streams _values"),
+    "_values": row("attach"),
+    "_looking": row("model present tui viewing _streams"),
     "_live_words": row("attach"),
     "__main__": row("cli"),
 }

@@ -1,0 +1,55 @@
+"""The words of ``m3probe tui`` as the feed that they ask for."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from m3probe.comparing import AskedRun
+from m3probe.errors import UsageError
+from m3probe.model.view import Feed, View
+from m3probe.viewing import feed_of
+from m3probe.viewing.offline import PathFeed
+from m3probe.workload import Workload
+
+MOST_POLLS = 8
+"""Polls of a server before its report is printed as text without one: rates need two, a report a few."""
+_OF_A_SERVER = ("header", "cacert", "out")
+
+
+def feed_of_words(args: argparse.Namespace, workload: Workload) -> Feed:
+    """Files, runs that are compared, or a server.
+
+    Raises:
+        UsageError: a server among files, or an option of the one for the other.
+    """
+    words: list[str] = args.paths
+    servers = [word for word in words if is_server(word)]
+    if args.compare:
+        if servers:
+            raise UsageError("--compare holds recordings against each other", next_move="Record the server with attach")
+        paths = [Path(word) for word in words]
+        return PathFeed(paths[-1:], workload, [AskedRun((path,), "", workload) for path in paths])
+    alone = [name for name in _OF_A_SERVER if getattr(args, name)]
+    if alone and not servers:
+        raise UsageError(f"--{alone[0]} says how a running server is reached", next_move="Give its address or its pid")
+    return feed_of(words, workload, headers=dict(args.header), cacert=args.cacert, out=args.out)
+
+
+def is_server(word: str) -> bool:
+    """An address, a pid, or ``auto``; a file of that name is a file."""
+    if word.startswith(("http://", "https://")):
+        return True
+    return (word == "auto" or (word.isascii() and word.isdecimal())) and not Path(word).exists()
+
+
+def settled(feed: Feed) -> View:
+    """Poll until there is a report, or until it is clear that there will be none."""
+    view = feed.poll(lambda *_: None, lambda: False)
+    for _ in range(MOST_POLLS):
+        if view.report is not None or view.next_poll_s is None:
+            break
+        time.sleep(min(view.next_poll_s, 5.0))
+        view = feed.poll(lambda *_: None, lambda: False)
+    return view

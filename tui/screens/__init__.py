@@ -1,0 +1,1 @@
+"""Screens: the one that draws every sheet, and those over it."""

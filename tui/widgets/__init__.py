@@ -1,0 +1,1 @@
+"""What is drawn: blocks of a sheet as rows of styled text, and the few widgets that show them."""

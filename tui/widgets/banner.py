@@ -1,0 +1,27 @@
+"""One line that stays for as long as what it says holds: paused, partial, down, replayed."""
+
+from __future__ import annotations
+
+from m3probe.tui.looks import look
+from m3probe.tui.widgets.ink import Row, clean
+from m3probe.tui.widgets.painted import OneLine
+
+
+class Banner(OneLine):
+    """Not there at all while there is nothing to say."""
+
+    word: str = ""
+    text: str = ""
+
+    def told(self) -> Row:
+        """Glyph, word and why."""
+        glyph, style = look(self.word)
+        return (
+            [(f" {glyph} {self.word}", style), (f": {clean(self.text)}" if self.text else "", "")] if self.word else []
+        )
+
+    def say(self, word: str, text: str) -> None:
+        """Say it, or with an empty word nothing."""
+        self.word, self.text = word, text
+        self.set_class(bool(word), "-shown")
+        self.update()

@@ -1,0 +1,70 @@
+"""A series on a fixed, labelled scale: dots of two by four to a cell, gaps left empty, restarts marked."""
+
+from __future__ import annotations
+
+from m3probe.present._page import cells
+from m3probe.tui.sheet import Curve
+from m3probe.tui.widgets.ink import Row, clean, cut, titled
+
+_ROWS = 4
+_BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+"""Dots of a braille cell from its top, (left, right)."""
+
+
+class CurvePart:
+    """Rows: title and scale, the plot, the range of x."""
+
+    def __init__(self, curve: Curve) -> None:
+        self.curve = curve
+        self._room = -1
+        self._plot: list[str] = []
+
+    def height(self, _width: int) -> int:
+        """Fixed, so that a page does not jump when a series begins."""
+        return _ROWS + 2
+
+    def row(self, at: int, width: int) -> Row:
+        """One of them; the ends of the scale stand left of the plot."""
+        curve = self.curve
+        if at == 0:
+            told = f"{clean(curve.text)}  " if curve.text else ""
+            return titled(curve.title, f"{told}{curve.low:,g} to {curve.high:,g} {curve.unit}", width)
+        labels = (f"{curve.high:,g}", f"{curve.low:,g}")
+        margin = max(map(cells, labels)) + 1
+        room = max(1, width - margin)
+        if at == _ROWS + 1:
+            return cut([(" " * margin, ""), (self._foot(room), "dim")], width)
+        if room != self._room:
+            self._room, self._plot = room, plotted(curve, room, _ROWS)
+        label = labels[0] if at == 1 else labels[1] if at == _ROWS else ""
+        return cut([(label.rjust(margin - 1) + "│", "dim"), (self._plot[at - 1], "accent")], width)
+
+    def _foot(self, room: int) -> str:
+        points = self.curve.points
+        if not any(value is not None for _, value in points):
+            return "no value yet"
+        left, right = f"{points[0][0]:,g}", f"{points[-1][0]:,g}"
+        said = "┊ counters began anew" if self.curve.marks else ""
+        return f"{left} {said.center(max(0, room - len(left) - len(right) - 2))} {right}"
+
+
+def plotted(curve: Curve, room: int, rows: int) -> list[str]:
+    """The plot's rows from the top; of several points in one dot's place the last one counts."""
+    bits = [[0] * room for _ in range(rows)]
+    known = [x for x, _ in curve.points]
+    begin, length = (known[0], (known[-1] - known[0]) or 1.0) if known else (0.0, 1.0)
+    span = (curve.high - curve.low) or 1.0
+    for x, value in curve.points:
+        if value is None:
+            continue
+        column = min(int((x - begin) / length * (room * 2 - 1) + 0.5), room * 2 - 1)
+        level = min(max((value - curve.low) / span, 0.0), 1.0)
+        dot = rows * 4 - 1 - int(level * (rows * 4 - 1) + 0.5)
+        bits[dot // 4][column // 2] |= _BITS[dot % 4][column % 2]
+    lines = [[chr(0x2800 + bit) if bit else " " for bit in row] for row in bits]
+    for mark in curve.marks:
+        if known and begin <= mark <= begin + length:
+            at = min(int((mark - begin) / length * (room - 1) + 0.5), room - 1)
+            for line in lines:
+                line[at] = "┊" if line[at] == " " else line[at]
+    return ["".join(line) for line in lines]

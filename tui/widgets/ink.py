@@ -1,0 +1,97 @@
+"""Rows of styled text: what every block of a sheet becomes before a widget paints it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from m3probe.present._page import cells, clipped, middle_cut
+from m3probe.present.escape import safe
+from m3probe.tui.looks import look
+
+Piece = tuple[str, str]
+"""Text without a control character, and a style word of ``looks``."""
+Row = list[Piece]
+
+
+class Part(Protocol):
+    """A block that knows how high it is at a width and what stands in each of its rows."""
+
+    def height(self, width: int) -> int:
+        """Rows that it takes."""
+
+    def row(self, at: int, width: int) -> Row:
+        """One of them, at most ``width`` cells."""
+
+
+def clean(text: str) -> str:
+    """Foreign text as it may be drawn."""
+    return safe(text)
+
+
+def padded(text: str, room: int, *, right: bool = False) -> str:
+    """Exactly ``room`` cells: filled, or cut: a name in its middle, a sentence at its end."""
+    shown = text
+    if cells(text) > room:
+        shown = f"{clipped(text, room - 1)}…" if room > 2 and is_prose(text) else middle_cut(text, room)
+    fill = " " * (room - cells(shown))
+    return fill + shown if right else shown + fill
+
+
+def is_prose(text: str) -> bool:
+    """Whether it reads from the left: a sentence; a kernel's name or a path is told apart by its end."""
+    return text.count(" ") >= 3 and not any(sign in text for sign in ("::", "<", "*", "/"))
+
+
+def cut(row: Row, room: int) -> Row:
+    """As much of a row as fits."""
+    kept: Row = []
+    for text, style in row:
+        if room <= 0:
+            break
+        shown = text if cells(text) <= room else clipped(text, room)
+        room -= cells(shown)
+        kept.append((shown, style))
+    return kept
+
+
+def width_of(row: Row) -> int:
+    """Cells of a row."""
+    return sum(cells(text) for text, _ in row)
+
+
+def marked(text: str, mark: str) -> Piece:
+    """A word behind its glyph; the text of a cell or a sentence."""
+    if not mark:
+        return text, ""
+    glyph, style = look(mark)
+    return (text if text.startswith(glyph) else f"{glyph} {text}".rstrip()), style
+
+
+def titled(title: str, aside: str, width: int) -> Row:
+    """A block's title with a rule to the right edge; the aside gives way first."""
+    head: Row = [(clean(title), "bold")]
+    if aside and cells(title) + cells(aside) + 3 <= width:
+        head.append((f" {clean(aside)}", "dim"))
+    rest = width - width_of(head) - 1
+    return cut([*head, (" " + "─" * rest if rest > 0 else "", "rule")], width)
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Lines of at most ``width`` cells, broken at spaces; a longer word is broken anywhere."""
+    lines: list[str] = []
+    for told in text.splitlines() or [""]:
+        now = ""
+        for word in clean(told).split(" "):
+            joined = f"{now} {word}" if now else word
+            if cells(joined) <= width:
+                now = joined
+                continue
+            if now:
+                lines.append(now)
+            now = word
+            while cells(now) > width > 0:
+                head = clipped(now, width)
+                lines.append(head)
+                now = now[len(head) :]
+        lines.append(now)
+    return lines

@@ -1,0 +1,68 @@
+"""One line of typed text: the filter, and what the palette looks for."""
+
+from __future__ import annotations
+
+from textual import events
+from textual.message import Message
+
+from m3probe.tui.widgets.ink import Row, clean
+from m3probe.tui.widgets.painted import OneLine
+
+
+class Prompt(OneLine, can_focus=True):
+    """Takes keys while it has the focus; tells each change, and how it was left."""
+
+    class Changed(Message):
+        """Another text."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    class Left(Message):
+        """Enter keeps the text (``kept``), Escape gives it up."""
+
+        def __init__(self, text: str, *, kept: bool) -> None:
+            super().__init__()
+            self.text, self.kept = text, kept
+
+    class Moved(Message):
+        """Up or down while typing."""
+
+        def __init__(self, by: int) -> None:
+            super().__init__()
+            self.by = by
+
+    text: str = ""
+    label: str = "/"
+
+    def told(self) -> Row:
+        """The label, the text and a cursor."""
+        return [(f" {self.label} ", "accent"), (clean(self.text), "bold"), ("_", "accent")]
+
+    def on_key(self, event: events.Key) -> None:
+        """Characters are typed, whatever they mean elsewhere."""
+        if event.key in {"enter", "escape"}:
+            self.post_message(self.Left(self.text, kept=event.key == "enter"))
+        elif event.key in {"up", "down"}:
+            self.post_message(self.Moved(1 if event.key == "down" else -1))
+        elif event.key in {"backspace", "ctrl+h"}:
+            self._typed(self.text[:-1])
+        elif event.key == "ctrl+u":
+            self._typed("")
+        elif event.character and event.is_printable:
+            self._typed(self.text + event.character)
+        else:
+            return
+        event.stop()
+        event.prevent_default()
+
+    def on_paste(self, event: events.Paste) -> None:
+        """The first line of what is pasted."""
+        self._typed(self.text + (event.text.splitlines() or [""])[0])
+        event.stop()
+
+    def _typed(self, text: str) -> None:
+        self.text = text
+        self.update()
+        self.post_message(self.Changed(text))
