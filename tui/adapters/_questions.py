@@ -115,9 +115,10 @@ def _paths(section: PathsSection | None) -> Headline:
         return Headline(UNPROVEN, "no fast path is known to this installation")
     counts = Counter(row.verdict for row in section.paths)
     known = [word for word in ORDER if counts[word]]
-    return Headline(
-        str(known[0]) if known else UNPROVEN, ", ".join(f"{counts[word]} {words(word)}" for word in known)
-    )
+    said = ", ".join(f"{counts[word]} {words(word)}" for word in known)
+    # some that ran beside others that nothing proves are no pass
+    mixed = known[0] == PathVerdict.EXECUTED and counts[PathVerdict.UNPROVEN]
+    return Headline("in part" if mixed else str(known[0]), said)
 
 
 def _queues(section: QueuesSection | None) -> Headline:

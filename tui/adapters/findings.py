@@ -84,7 +84,7 @@ def finding(view: View, lens: Lens, which: str) -> Sheet:
     blocks: list[Block] = [Said(found.claim, mark(found.verdict)), Said(_standing(found), dim=True)]
     blocks += [*_place(row), *_bound(found.bound), *_seen(found), Said(f"Wrong if: {wrong}.")]
     blocks += [Said(f"Do: {found.advice}")] if found.advice else []
-    return Sheet(short(which), tuple(blocks), copy=markdown(found, row, wrong), change=wrong)
+    return Sheet(short(which), tuple(blocks), copy=markdown(found, row, wrong))
 
 
 def _standing(found: Finding) -> str:
@@ -137,7 +137,11 @@ def _evidence(found: Finding, place: int, seen: Evidence) -> Line:
 def markdown(found: Finding, row: RankedRow | None, wrong: str) -> str:
     """The finding as it is pasted into an issue; identifiers as code, so that no name is read as markup."""
     bound = f"{bound_text(found.bound)} of {found.bound.basis or 'a time not named'}" if found.bound else "no bound"
-    lines = [f"### {found.claim}", "", f"`{found.id}` · {words(found.verdict)} · {bound} · {found.confidence} confidence"]
+    lines = [
+        f"### {found.claim}",
+        "",
+        f"`{found.id}` · {words(found.verdict)} · {bound} · {found.confidence} confidence",
+    ]
     lines += ["", f"- Place {row.place}: {row.why}"] if row else [""]
     if found.bound:
         lines += [f"- Formula: {found.bound.formula}", *(f"- `{text}`" for text in found.bound.arithmetic)]

@@ -61,7 +61,9 @@ def partial(view: View) -> list[Said]:
     if report.outcome in {Outcome.PARTIAL, Outcome.ERROR}:
         lost = "; ".join(f"{note.path}: {note.text}" if note.path else note.text for note in report.notes[:2])
         more = f"; {len(report.notes) - 2} more" if len(report.notes) > 2 else ""
-        found.append(Said(f"PARTIAL: {lost or 'input was lost'}{more}. Figures are of what is left.", Word.PARTIAL.value))
+        found.append(
+            Said(f"PARTIAL: {lost or 'input was lost'}{more}. Figures are of what is left.", Word.PARTIAL.value)
+        )
     section = report.answer.section(TrustSection)
     if section is None:
         found.append(Said("Trust unknown: the check of the evidence did not run.", str(PathVerdict.UNPROVEN)))
@@ -144,8 +146,6 @@ def _place(place: int, here: int) -> str:
     return str(place) if place == here else f"{place} {'rising' if place < here else 'falling'}"
 
 
-
-
 def _tiles(view: View) -> list[Block]:
     """Live figures; absence in words, never 0."""
     if not view.gauges:
@@ -190,5 +190,3 @@ def _state_of(source: SourceState) -> str:
 
 def _wrong_if(rows: list[RankedRow]) -> str:
     return rows[0].counter_evidence if rows else ""
-
-

@@ -6,11 +6,12 @@ from m3probe.model.recording import KERNEL_FREE, Recording, SourceFile
 from m3probe.model.report import TrustSection
 from m3probe.model.view import SourceState, View
 from m3probe.present._numbers import UNKNOWN, plural
-from m3probe.tui.adapters._told import age, lacks, number, whole, words
+from m3probe.tui.adapters._told import age, number, whole, words
 from m3probe.tui.sheet import Block, Cell, Column, Grid, Lens, Line, Said, Sheet
 from m3probe.tui.targets import target
 
 MEBIBYTE = 1 << 20
+_NONE = "No source is watched: all that is shown was read from the files below."
 _COSTS = {
     "ops_with_shapes": "no operator with its shapes: question 1 needs record_shapes, a census or a live recording",
     "graph_launches_with_census": "graph launches without a census: what ran inside them is known from kernel records alone",
@@ -34,7 +35,7 @@ def sources(view: View, lens: Lens) -> Sheet:
         Column("lacks", right=True),
     )
     lines = tuple(_line(view, each) for each in view.sources)
-    blocks: list[Block] = [Grid(f"Sources {len(lines)}", columns, lines, lacks(view) if not lines else "")]
+    blocks: list[Block] = [Grid(f"Sources {len(lines)}", columns, lines, _NONE)]
     unwell = [Said(f"{each.name}: {each.detail}", each.word.value) for each in view.sources if each.detail]
     missing = [Said(f"{each.name} lacks {text}", "unproven") for each in view.sources for text in each.missing]
     blocks += [*unwell, *missing, *_recorded(view.recording), *_uncovered(view)]
