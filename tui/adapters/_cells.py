@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from m3probe.model.recording import Recording
-from m3probe.model.tables import NONE, TABLES
+from m3probe.model.tables import NONE, TABLES, Column
 from m3probe.present._numbers import UNKNOWN, fixed
 from m3probe.schema.verdicts import FAMILIES, GRAPH_MODES, PHASES
 from m3probe.tui.adapters._told import in_us, whole, words
@@ -23,14 +23,22 @@ _WORDS: dict[str, Sequence[str]] = {
 def declared(table: str) -> tuple[Shown, ...]:
     """Columns of a table as declared, unit in the heading; the first ones stay longest."""
     return tuple(
-        Shown(_heading(column.name, column.unit), right=_is_number(column.unit), keep=place, wide=column.name == "name")
+        Shown(_heading(column), right=_is_number(column.unit), keep=place, wide=column.name == "name")
         for place, column in enumerate(TABLES[table])
     )
 
 
-def _heading(name: str, unit: str) -> str:
-    bare = words(name.removesuffix("_ns").removesuffix("_bytes"))
-    return f"{bare} {unit}" if unit in {"ns", "bytes", "%", "MHz", "W", "C", "MB", "1/s"} else bare
+def _heading(column: Column) -> str:
+    bare = words(column.name.removesuffix("_ns").removesuffix("_bytes"))
+    unit = _shown_unit(column)[0]
+    return f"{bare} {unit}" if unit in {"s", "µs", "bytes", "%", "MHz", "W", "C", "MB", "1/s"} else bare
+
+
+def _shown_unit(column: Column) -> tuple[str, float]:
+    """(unit, of how many of the declared one): clocks in s, durations in µs."""
+    if column.unit != "ns":
+        return column.unit, 1
+    return ("s", 1e9) if column.name in {"mono_ns", "at_ns", "start_ns", "end_ns"} else ("µs", 1e3)
 
 
 def _is_number(unit: str) -> bool:
@@ -40,24 +48,28 @@ def _is_number(unit: str) -> bool:
 def as_declared(rec: Recording, table: str, row: int) -> tuple[Cell, ...]:
     """Every column of one row."""
     columns = rec.tables[table].columns
-    return tuple(_cell(rec, columns[column.name][row].item(), column.unit) for column in TABLES[table])
+    return tuple(_cell(rec, column, columns[column.name][row].item()) for column in TABLES[table])
 
 
-def _cell(rec: Recording, value: float, unit: str) -> Cell:
-    if isinstance(value, bool):
+def _cell(rec: Recording, column: Column, value: float) -> Cell:
+    unit = column.unit
+    if isinstance(value, bool) or (unit == "yes/no" and value != NONE):
         return Cell("yes" if value else "no", int(value))
     if value == NONE or not math.isfinite(value):
         return Cell(UNKNOWN)
-    if unit == "string id":
-        return text(rec, int(value))
+    if column.name == "file":
+        return file_name(rec, int(value))
+    if unit in _IDS:
+        return _IDS[unit](rec, int(value))
     if unit in _WORDS:
-        word = str(_WORDS[unit][int(value)])
-        return Cell(word, word)
-    if unit == "yes/no":
-        return Cell("yes" if value else "no", int(value))
-    if unit == "row of dims":
-        return grid(rec, int(value))
-    return Cell(fixed(value, 0 if float(value).is_integer() else 3), value)
+        return word(_WORDS[unit][int(value)])
+    shown = value / _shown_unit(column)[1]
+    return Cell(fixed(shown, 0 if float(shown).is_integer() else 3), value)
+
+
+def word(said: str) -> Cell:
+    """One of the fixed words."""
+    return Cell(words(said), str(said))
 
 
 def text(rec: Recording, index: int) -> Cell:
@@ -80,6 +92,7 @@ def file_name(rec: Recording, index: int) -> Cell:
     return Cell(name, name)
 
 
+_IDS: dict[str, Callable[[Recording, int], Cell]] = {"string id": text, "row of dims": grid}
 KERNEL = (
     Shown("kernel", wide=True),
     Shown("family"),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from m3probe.model.live_report import LiveSection, StepTimeRow
 from m3probe.model.recording import Recording
+from m3probe.model.report import Report
 from m3probe.model.tables import NONE
 from m3probe.tui.adapters import _cells as cells
-from m3probe.tui.adapters._told import Lazy, in_ms, whole
+from m3probe.tui.adapters._told import Lazy, in_ms, in_us, lasting, number, whole
 from m3probe.tui.sheet import Cell, Column, Grid, Lens, Line
 
 COLUMNS = (
@@ -22,6 +24,42 @@ COLUMNS = (
     Column("stage", keep=3),
 )
 _PARTS = (("t_start", "t_launch"), ("t_launch", "t_launched"), ("t_launched", "t_sample_end"))
+
+MEANS = (
+    Column("phase"),
+    Column("graph"),
+    Column("steps", right=True),
+    Column("rows", right=True),
+    Column("requests", right=True, keep=1),
+    Column("schedule µs", right=True, keep=3),
+    Column("prepare µs", right=True),
+    Column("launch µs", right=True),
+    Column("wait µs", right=True),
+    Column("output µs", right=True, keep=3),
+    Column("idle µs", right=True, keep=1),
+)
+
+
+def mean_steps(report: Report | None) -> Grid | None:
+    """Where a step's host time goes, by phase and graph mode; None for a trace."""
+    section = report.answer.section(LiveSection) if report else None
+    if section is None:
+        return None
+    title = f"Mean step of one rank, recorded over {lasting(section.seconds)} of steps inside the server"
+    lines = tuple(Line(f"mean/{row.phase}/{row.graph_mode}", _mean(row)) for row in section.step_times)
+    return Grid(title, MEANS, lines, "No step ran while it recorded.")
+
+
+def _mean(row: StepTimeRow) -> tuple[Cell, ...]:
+    times = (row.schedule_ns, row.prepare_ns, row.launch_ns, row.wait_ns, row.output_ns, row.idle_ns)
+    return (
+        cells.word(row.phase),
+        Cell(row.graph_mode, row.graph_mode),
+        number(row.steps),
+        number(row.rows, 1),
+        number(row.requests, 1),
+        *(in_us(ns, 0) for ns in times),
+    )
 
 
 def guest_steps(rec: Recording | None, lens: Lens) -> Grid | None:

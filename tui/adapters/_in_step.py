@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from m3probe.model.recording import Recording
 from m3probe.model.tables import NONE, Array
-from m3probe.present._numbers import ms
+from m3probe.present._numbers import ms, per, percent, plural
 from m3probe.schema.verdicts import FAMILIES, Family
 from m3probe.tui.adapters._told import words
 from m3probe.tui.sheet import Bar, Bars
+
+MOST_BARS = 5
+"""Families with a bar of their own, so that kernels stand on the same small screen."""
 
 
 def kernels_of(rec: Recording, step: int) -> Array:
@@ -40,13 +43,17 @@ def family_time(rec: Recording, rows: Array) -> dict[Family, tuple[int, int]]:
 
 
 def bars(rec: Recording, rows: Array) -> Bars:
-    """Kernel time of a step by family."""
-    times = family_time(rec, rows)
-    total = sum(ns for _, ns in times.values())
-    shown = tuple(
-        Bar(words(name), ns / 1e6, f"{ms(ns, 3)} ms, {count:,} kernels, {100 * ns / total:.1f} %")
-        for name, (count, ns) in times.items()
-        if total
-    )
+    """Kernel time of a step by family; the small ones in one bar."""
+    times = list(family_time(rec, rows).items())
+    total = sum(ns for _, (_, ns) in times)
+    shown = [_bar(words(name), count, ns, total) for name, (count, ns) in times[:MOST_BARS]]
+    rest = [each for _, each in times[MOST_BARS:]]
+    if rest:
+        label = plural(len(rest), "more family", "more families")
+        shown.append(_bar(label, sum(count for count, _ in rest), sum(ns for _, ns in rest), total))
     most = max((bar.value for bar in shown), default=0.0)
-    return Bars("Kernel time of this step by family, recorded", shown, most, "ms")
+    return Bars("Kernel time of this step by family, recorded", tuple(shown), most, "ms")
+
+
+def _bar(label: str, count: int, ns: int, total: int) -> Bar:
+    return Bar(label, ns / 1e6, f"{ms(ns, 3)} ms, {plural(count, 'kernel')}, {percent(per(ns, total))} %")

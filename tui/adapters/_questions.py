@@ -75,11 +75,12 @@ def _repeats(answer: Answer) -> Headline:
     phases = summary.summary.phases if summary else ()
     decode = next((row for row in phases if row.phase == Phase.DECODE and row.steps), None)
     full = next((row.token_share for row in section.graph_coverage if row.graph_mode == GraphMode.FULL), None)
-    said = _decode(decode)
+    counted = sum(row.per_step for row in section.repeats if row.phase == Phase.DECODE)
+    said = _decode(decode) or ([f"{fixed(counted)} executions a decode step"] if counted else [])
     said += [f"{percent(full, 0)} % in graphs"] if full is not None else []
     if not said:
         return Headline(UNPROVEN, "no decode step was recorded")
-    bound = {True: "launch bound", False: "not launch bound", None: UNPROVEN}[section.costs.launch_bound]
+    bound = {True: "launch bound", False: "not launch bound", None: "counted"}[section.costs.launch_bound]
     return Headline(bound, ", ".join(said))
 
 

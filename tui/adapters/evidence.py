@@ -21,7 +21,7 @@ _CALLS = ("other", "launch", "graph launch")
 _COPIES = ("memcpy", "memset")
 
 
-def rows(view: View, lens: Lens, which: str, place: str) -> Sheet:
+def rows(view: View, _lens: Lens, which: str, place: str) -> Sheet:
     """One piece of evidence of a finding: what was seen, what was expected, and the rows that were kept.
 
     Raises:
@@ -34,7 +34,7 @@ def rows(view: View, lens: Lens, which: str, place: str) -> Sheet:
     blocks: list[Block] = [Said(found.claim, dim=True), Said(f"Observed: {seen.observed}.")]
     blocks += [Said(f"Expected: {seen.expected}.")] if seen.expected else []
     blocks += [
-        Said(f"Shown {plural(seen.count, 'time')} in all; {plural(len(seen.rows), 'row')} kept here, the first.")
+        Said(f"Seen {plural(seen.count, 'time')} in all, recorded; the first {plural(len(seen.rows), 'row')} are kept.")
     ]
     return Sheet(f"{words(seen.table)} rows", (*blocks, _grid(view, seen)))
 

@@ -7,6 +7,7 @@ from m3probe.model.findings import Bound, Evidence, Finding
 from m3probe.model.report import RankedRow, Report
 from m3probe.model.view import View
 from m3probe.present._numbers import UNKNOWN, percent, plural
+from m3probe.present.escape import safe
 from m3probe.present._top import bound_text
 from m3probe.schema.verdicts import PHASES
 from m3probe.tui.adapters._told import at_most, lacks, mark, named, ranking, short, verdict, whole, words
@@ -72,7 +73,7 @@ def _line(finding: Finding, place: int | None) -> Line:
     return Line(finding.id, cells, target("finding", finding.id))
 
 
-def finding(view: View, lens: Lens, which: str) -> Sheet:
+def finding(view: View, _lens: Lens, which: str) -> Sheet:
     """One finding: claim, place and why, arithmetic, evidence, what would prove it wrong, advice, standing.
 
     Raises:
@@ -149,4 +150,5 @@ def markdown(found: Finding, row: RankedRow | None, wrong: str) -> str:
         expected = f"; expected {seen.expected}" if seen.expected else ""
         lines.append(f"- Evidence: {seen.table}, {plural(seen.count, 'time')}: {seen.observed}{expected}")
     lines += [f"- Wrong if: {wrong}", *([f"- Do: {found.advice}"] if found.advice else [])]
-    return "\n".join(lines if found.trusted else [*lines, "- Not trusted: the evidence can hide kernels."])
+    lines += [] if found.trusted else ["- Not trusted: the evidence can hide kernels."]
+    return safe("\n".join(lines), keep="\n")

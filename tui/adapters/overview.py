@@ -5,8 +5,8 @@ from __future__ import annotations
 from m3probe.model.findings import Finding
 from m3probe.model.path_report import PathsSection
 from m3probe.model.report import BottleneckSection, NextBottleneck, RankedRow, Report, TrustSection
-from m3probe.model.view import Gauge, SourceState, View, Word
-from m3probe.present._numbers import UNKNOWN, fixed, listed, percent, plural
+from m3probe.model.view import Absent, Gauge, SourceState, View, Word
+from m3probe.present._numbers import UNKNOWN, decimals_for, fixed, listed, percent, plural
 from m3probe.present._top import bound_text
 from m3probe.schema.verdicts import Outcome, PathVerdict, Trust
 from m3probe.tui.adapters._order import as_shown
@@ -135,10 +135,14 @@ def _ranked(report: Report, rows: list[RankedRow], most: int) -> list[Block]:
         cells = [Cell(_place(row.place, here), row.place), at_most(row.bound)]
         cells.append(Cell(short(row.finding)))
         cells += [] if basis else [Cell(row.basis or UNKNOWN)]
-        cells += [Cell(words(found.question) if found else UNKNOWN), Cell(row.confidence), Cell(short(row.inside))]
+        cells += [Cell(words(found.question) if found else UNKNOWN), Cell(_sure(row, found)), Cell(short(row.inside))]
         cells.append(Cell(found.claim if found else UNKNOWN))
         lines.append(Line(row.finding, tuple(cells), target("finding", row.finding)))
     return [Grid(f"Bottlenecks {len(shown)} of {len(rows)}{basis}, never added up", tuple(columns), tuple(lines))]
+
+
+def _sure(row: RankedRow, found: Finding | None) -> str:
+    return row.confidence if found is None or found.trusted else "untrusted"
 
 
 def _place(place: int, here: int) -> str:
@@ -164,13 +168,14 @@ def _tiles(view: View) -> list[Block]:
 
 def _tile(gauge: Gauge) -> Line:
     known = gauge.value is not None
-    value = fixed(gauge.value, 0 if known and float(gauge.value or 0).is_integer() else 1) if known else UNKNOWN
-    why = "" if known else (gauge.absent.value if gauge.absent else "NOT MEASURED")
+    shown = fixed(gauge.value, decimals_for([gauge.value]) and 1)
+    if not known:
+        shown = (gauge.absent or Absent.NOT_MEASURED).value
     recent = [figure for _, figure in gauge.recent if figure is not None]
     span = f"{fixed(min(recent), 1)} to {fixed(max(recent), 1)}" if recent else UNKNOWN
     cells = (
         Cell(gauge.title),
-        Cell(why or value, gauge.value, "" if known else str(PathVerdict.UNPROVEN)),
+        Cell(shown, gauge.value, "" if known else str(PathVerdict.UNPROVEN)),
         Cell(gauge.unit),
         Cell(gauge.scope.value),
         Cell(UNKNOWN if gauge.age_s is None else lasting(gauge.age_s), gauge.age_s),

@@ -22,7 +22,7 @@ _COSTS = {
 """What the coverage lacks, and what that costs."""
 
 
-def sources(view: View, lens: Lens) -> Sheet:
+def sources(view: View, _lens: Lens) -> Sheet:
     """All sources, then the files of the recording with their notes, then what could not be seen at all."""
     columns = (
         Column("source", wide=True),
@@ -56,7 +56,7 @@ def _line(view: View, each: SourceState) -> Line:
     return Line(each.name, cells, target("source", each.name))
 
 
-def source(view: View, lens: Lens, name: str) -> Sheet:
+def source(view: View, _lens: Lens, name: str) -> Sheet:
     """One source in full.
 
     Raises:

@@ -10,7 +10,7 @@ from m3probe.model.view import View
 from m3probe.present._numbers import UNKNOWN
 from m3probe.schema.verdicts import Family
 from m3probe.tui.adapters import _cells as cells
-from m3probe.tui.adapters._guest_steps import guest_steps
+from m3probe.tui.adapters._guest_steps import guest_steps, mean_steps
 from m3probe.tui.adapters._in_step import bars, family_time, in_launch_order, kernels_of
 from m3probe.tui.adapters._timeline import timeline
 from m3probe.tui.adapters._told import Lazy, in_ms, lacks, whole
@@ -45,10 +45,10 @@ def steps(view: View, lens: Lens) -> Sheet:
         blocks += [strip] if strip else []
     title = f"Steps {len(chosen):,} of {len(rows):,}, recorded"
     lines = Lazy(len(chosen), lambda at: _line(chosen[at], rows[chosen[at]]))
-    guests = guest_steps(view.recording, lens)
+    guests = [each for each in (guest_steps(view.recording, lens), mean_steps(view.report)) if each]
     if rows or not guests:
         blocks.append(Grid(title, COLUMNS, lines, _empty(rows, lens)))
-    return Sheet("steps", tuple([*blocks, *([guests] if guests else [])]))
+    return Sheet("steps", (*blocks, *guests))
 
 
 def _rows(view: View) -> Sequence[StepRow]:
@@ -90,7 +90,7 @@ def _line(place: int, row: StepRow) -> Line:
     return Line(f"step/{place}", made, target("step", place))
 
 
-def step(view: View, lens: Lens, which: str) -> Sheet:
+def step(view: View, _lens: Lens, which: str) -> Sheet:
     """The step of one row of ``steps`` beside the step of the same place on every other rank, and its kernels.
 
     Raises:
@@ -130,8 +130,8 @@ def _same_place(rows: Sequence[StepRow], row: int, place: int) -> list[int]:
 
 
 def _across(rec: Recording | None, rows: Sequence[StepRow], same: list[int]) -> Grid:
-    columns = (*COLUMNS[1:3], COLUMNS[3], *COLUMNS[5:9], Column("comm", right=True), Column("comm ms", right=True))
-    columns = (Column("step", right=True, keep=1), *columns, COLUMNS[9])
+    comm = (Column("comm", right=True), Column("comm ms", right=True))
+    columns = (Column("step", right=True, keep=1), *COLUMNS[1:4], *COLUMNS[5:9], *comm, COLUMNS[9])
     title = f"The same step on {len(same)} rank{'' if len(same) == 1 else 's'}, by place in each rank's order, recorded"
 
     def line(at: int) -> Line:
