@@ -140,7 +140,7 @@ def live(**more: object) -> Sheet:
 
 
 def test_live_figures_say_scope_and_age_and_absence_is_a_word_and_never_zero() -> None:
-    shown = grid(live(), "Live figures, last 1.0 min")
+    shown = grid(live(), "Live figures, last 1 min")
     rows = {line.key: texts(line) for line in shown.lines}
     assert rows["gauge/waiting"] == ["waiting requests", "900", "requests", "live", "1 s", "4.0 to 900.0"]
     assert rows["gauge/ttft"] == ["TTFT p50", "8,640", "ms", "windowed", "1 s", "—, counters began anew"]

@@ -94,8 +94,12 @@ def lasting(seconds: float) -> str:
     if seconds < SECONDS_A_MINUTE:
         return f"{seconds:.0f} s"
     if seconds < SECONDS_AN_HOUR:
-        return f"{seconds / SECONDS_A_MINUTE:.1f} min"
-    return f"{seconds / SECONDS_AN_HOUR:.1f} h"
+        return f"{_tenths(seconds / SECONDS_A_MINUTE)} min"
+    return f"{_tenths(seconds / SECONDS_AN_HOUR)} h"
+
+
+def _tenths(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
 
 
 def lacks(view: View) -> str:
