@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from report_builder import full_report
+
 from m3probe.model.findings import Bound, Finding
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, BottleneckSection, NextBottleneck, RankedRow, Report
 from m3probe.model.view import View, Word
 from m3probe.tui.sheet import Grid, Line, Said, Sheet
-from report_builder import full_report
 
 NOW_S = 1_800_000_000.0
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from report_builder import empty_report, full_report
+from sheet_kit import bounded, column, grid, report_of, said, texts, view_of
+
 from m3probe.model.findings import Bound, Evidence
 from m3probe.tui.adapters.findings import finding, findings
 from m3probe.tui.sheet import Lens
 from m3probe.tui.targets import sheet_of, target
-from report_builder import empty_report, full_report
-from sheet_kit import bounded, column, grid, report_of, said, texts, view_of
 
 BIG = bounded(
     "shapes.starved.qkv",
@@ -51,7 +52,9 @@ def test_an_empty_list_says_why_and_which_key_changes_it() -> None:
     view = view_of(report_of([BIG]))
     shown = grid(findings(view, Lens(verdict="off", phase="decode")), "Findings 0 of 1")
     assert shown.empty == "No findings with verdict off and phase decode. Press v or p to change the filter."
-    assert grid(findings(view_of(empty_report()), Lens()), "Findings 0 of 0").empty.startswith("No findings: no analyzer")
+    assert grid(findings(view_of(empty_report()), Lens()), "Findings 0 of 0").empty.startswith(
+        "No findings: no analyzer"
+    )
     assert said(findings(view_of(None, detail="Reading rank 3"), Lens())) == ["Reading rank 3"]
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from report_builder import empty_report, findings, full_report, hollow_report, trust
+from sheet_kit import NOW_S, bounded, column, grid, ranked, report_of, said, texts, view_of
+
 from m3probe.model.report import Answer, QueueRow, QueuesSection, Report
 from m3probe.model.view import Absent, Gauge, Scope, SourceState, Word
 from m3probe.tui.adapters.overview import overview
 from m3probe.tui.sheet import Bars, Grid, Lens, Sheet
-from report_builder import empty_report, findings, full_report, hollow_report, trust
-from sheet_kit import NOW_S, bounded, column, grid, ranked, report_of, said, texts, view_of
 
 TEN = [bounded(f"shapes.n{place}", (20 - place) / 100) for place in range(10)]
 

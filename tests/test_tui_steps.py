@@ -9,6 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from report_builder import empty_report, summary
+from sheet_kit import column, grid, report_of, said, texts, view_of
+from tree import ROOT
+from two_ranks import HOSTILE, two_ranks
+
 from m3probe.model.recording import Recording, RecordingBuilder
 from m3probe.model.report import StepRow, Summary, SummarySection
 from m3probe.model.tables import TABLES
@@ -16,10 +21,6 @@ from m3probe.model.view import View
 from m3probe.pipeline import open_recording, report
 from m3probe.tui.adapters.steps import step, steps
 from m3probe.tui.sheet import Bars, Lens, Strip
-from report_builder import empty_report, summary
-from sheet_kit import column, grid, report_of, said, texts, view_of
-from tree import ROOT
-from two_ranks import HOSTILE, two_ranks
 
 SAMPLES = ROOT / "samples"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from builders import kernel, launch, step, write_trace
+
 from m3probe.model.recording import Recording
 from m3probe.sources import open_recording
 

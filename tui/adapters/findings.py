@@ -7,8 +7,8 @@ from m3probe.model.findings import Bound, Evidence, Finding
 from m3probe.model.report import RankedRow, Report
 from m3probe.model.view import View
 from m3probe.present._numbers import UNKNOWN, percent, plural
-from m3probe.present.escape import safe
 from m3probe.present._top import bound_text
+from m3probe.present.escape import safe
 from m3probe.schema.verdicts import PHASES
 from m3probe.tui.adapters._told import at_most, lacks, mark, named, ranking, short, verdict, whole, words
 from m3probe.tui.sheet import Block, Cell, Column, Grid, Lens, Line, Said, Sheet

@@ -31,6 +31,9 @@ COLUMNS = (
     Column("annotation", wide=True, keep=3),
 )
 
+MOST_SORTED = 200_000
+"""Kernels of one step that are put in launch order: 20 ms; a step of four million would take half a second a key."""
+
 
 def steps(view: View, lens: Lens) -> Sheet:
     """Every step: of the profiler window, and of what guests inside the server wrote down."""
@@ -38,7 +41,7 @@ def steps(view: View, lens: Lens) -> Sheet:
     blocks: list[Block] = []
     if view.report is None:
         blocks.append(Said(lacks(view)))
-    chosen = [i for i, row in enumerate(rows) if _chosen(row, lens)]
+    chosen = _all_chosen(rows, lens)
     ranks = sorted({rows[i].rank for i in chosen}, key=lambda rank: -1 if rank is None else rank)
     if ranks:
         strip = timeline([rows[i] for i in chosen if rows[i].rank == ranks[0]], _rank(ranks[0]))
@@ -56,8 +59,15 @@ def _rows(view: View) -> Sequence[StepRow]:
     return section.steps if section else ()
 
 
-def _chosen(row: StepRow, lens: Lens) -> bool:
-    return (lens.rank is None or row.rank == lens.rank) and (lens.phase is None or row.phase == lens.phase)
+def _all_chosen(rows: Sequence[StepRow], lens: Lens) -> Sequence[int]:
+    rank, phase = lens.rank, lens.phase
+    if rank is None and phase is None:
+        return range(len(rows))
+    return [
+        at
+        for at, row in enumerate(rows)
+        if (rank is None or row.rank == rank) and (phase is None or row.phase == phase)
+    ]
 
 
 def _empty(rows: Sequence[StepRow], lens: Lens) -> str:
@@ -154,7 +164,8 @@ def _kernels(rec: Recording, row: int) -> list[Block]:
     rows = kernels_of(rec, row)
     if not len(rows):
         return [Grid("Kernels 0", (Column("#", right=True), *cells.KERNEL), (), _without(rec, row))]
-    order = in_launch_order(rec, rows)
+    sort = len(rows) <= MOST_SORTED
+    order = in_launch_order(rec, rows) if sort else rows
 
     def line(at: int) -> Line:
         here = int(order[at])
@@ -167,7 +178,8 @@ def _kernels(rec: Recording, row: int) -> list[Block]:
         made = line(at)
         return Line(made.key, made.cells[:without] + made.cells[without + 1 :])
 
-    title = f"Kernels {len(order):,} in launch order, recorded; start from the step's begin on the host"
+    by = "in launch order" if sort else "in order of record, too many to sort"
+    title = f"Kernels {len(order):,} {by}, recorded; start from the step's begin on the host"
     return [bars(rec, rows), Grid(title, columns, Lazy(len(order), bare))]
 
 
