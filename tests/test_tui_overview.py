@@ -131,7 +131,7 @@ def test_paths_that_were_missed_are_news_on_the_first_page() -> None:
 def live(**more: object) -> Sheet:
     gauges = {
         "waiting": Gauge("waiting", "waiting requests", 900.0, "requests", Scope.LIVE, 1.2, recent=((60.0, 4.0), (0.0, 900.0))),
-        "ttft": Gauge("ttft", "TTFT p50", 8_640.0, "ms", Scope.WINDOWED, 1.2, resets=(30.0,)),
+        "ttft": Gauge("ttft", "TTFT p50", 27_000.0, "ms", Scope.WINDOWED, 1.2, recent=((9.0, 9_000.0), (0.0, 27_000.0)), resets=(30.0,)),
         "kv": Gauge("kv", "KV in use", None, "%", Scope.LIVE, None, Absent.NOT_EXPOSED),
         "spec": Gauge("spec", "drafts accepted", None, "%", Scope.LIFETIME),
         "none": Gauge("none", "preempted", 0.0, "requests", Scope.LIVE, 1.2),
@@ -144,10 +144,21 @@ def test_live_figures_say_scope_and_age_and_absence_is_a_word_and_never_zero() -
     shown = grid(live(), "Live figures, last 1 min")
     rows = {line.key: texts(line) for line in shown.lines}
     assert rows["gauge/waiting"] == ["waiting requests", "900", "requests", "live", "1 s", "4.0 to 900.0"]
-    assert rows["gauge/ttft"] == ["TTFT p50", "8,640", "ms", "windowed", "1 s", "—, counters began anew"]
+    assert rows["gauge/ttft"] == [
+        "TTFT p50", "27", "s", "windowed", "1 s", "9.0 to 27.0, counters began anew",
+    ]  # fmt: skip
     assert rows["gauge/kv"][1:5] == ["NOT EXPOSED", "%", "live", "—"]
     assert rows["gauge/spec"][1] == "NOT MEASURED"
     assert rows["gauge/none"][1] == "0", "a measured zero is a figure"
+
+
+@pytest.mark.parametrize(
+    ("ms", "shown"),
+    [(8_640.0, ["8,640", "ms"]), (27_500.0, ["27.5", "s"]), (514_000.0, ["8.6", "min"]), (0.4, ["0.4", "ms"])],
+)
+def test_a_long_wait_is_told_in_seconds_or_minutes(ms: float, shown: list[str]) -> None:
+    gauge = Gauge("ttft", "TTFT p50", ms, "ms", Scope.WINDOWED, 1.0)
+    assert texts(grid(live(gauges={"ttft": gauge}), "Live figures").lines[0])[1:3] == shown
 
 
 def test_the_state_line_says_word_age_and_which_source_is_not_well() -> None:

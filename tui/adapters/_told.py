@@ -13,6 +13,8 @@ from m3probe.present._paths import LOOKS
 from m3probe.tui.sheet import Cell, Line
 
 SECONDS_A_MINUTE, SECONDS_AN_HOUR = 60.0, 3600.0
+_LONG_MS = ((120_000.0, 60_000.0, "min"), (10_000.0, 1_000.0, "s"))
+"""From how many ms on a figure is told in what: 514,000 ms is 8.6 min."""
 
 
 class Lazy(Sequence[Line]):
@@ -77,6 +79,11 @@ def mark(word: str) -> str:
     return str(word) if word in LOOKS else ""
 
 
+def text(said: str) -> Cell:
+    """Words that are sorted as they are; a dash that sorts last for none."""
+    return Cell(said or UNKNOWN, said or None)
+
+
 def words(text: str) -> str:
     """An identifier as words."""
     return text.replace("_", " ")
@@ -96,6 +103,14 @@ def lasting(seconds: float) -> str:
     if seconds < SECONDS_AN_HOUR:
         return f"{_tenths(seconds / SECONDS_A_MINUTE)} min"
     return f"{_tenths(seconds / SECONDS_AN_HOUR)} h"
+
+
+def scaled(value: float, unit: str) -> tuple[float, str]:
+    """A figure in the unit that reads best."""
+    for least, size, name in _LONG_MS if unit == "ms" else ():
+        if value >= least:
+            return value / size, name
+    return value, unit
 
 
 def _tenths(value: float) -> str:

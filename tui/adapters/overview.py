@@ -11,7 +11,7 @@ from m3probe.present._top import bound_text
 from m3probe.schema.verdicts import Outcome, PathVerdict, Trust
 from m3probe.tui.adapters._order import as_shown
 from m3probe.tui.adapters._questions import questions
-from m3probe.tui.adapters._told import age, at_most, lacks, lasting, ranking, short, words
+from m3probe.tui.adapters._told import age, at_most, lacks, lasting, ranking, scaled, short, text, words
 from m3probe.tui.sheet import Block, Cell, Column, Grid, Lens, Line, Said, Sheet
 from m3probe.tui.targets import target
 
@@ -133,10 +133,9 @@ def _ranked(report: Report, rows: list[RankedRow], most: int) -> list[Block]:
     for here, row in enumerate(shown, 1):
         found = findings.get(row.finding)
         cells = [Cell(_place(row.place, here), row.place), at_most(row.bound)]
-        cells.append(Cell(short(row.finding)))
-        cells += [] if basis else [Cell(row.basis or UNKNOWN)]
-        cells += [Cell(words(found.question) if found else UNKNOWN), Cell(_sure(row, found)), Cell(short(row.inside))]
-        cells.append(Cell(found.claim if found else UNKNOWN))
+        cells += [text(short(row.finding)), *([] if basis else [text(row.basis)])]
+        cells += [text(words(found.question) if found else ""), text(_sure(row, found)), text(short(row.inside))]
+        cells.append(text(found.claim if found else ""))
         lines.append(Line(row.finding, tuple(cells), target("finding", row.finding)))
     return [Grid(f"Bottlenecks {len(shown)} of {len(rows)}{basis}, never added up", tuple(columns), tuple(lines))]
 
@@ -161,23 +160,22 @@ def _tiles(view: View) -> list[Block]:
         Column("unit"),
         Column("scope", keep=1),
         Column("age", right=True, keep=1),
-        Column("now and before", wide=True, keep=2),
+        Column("lowest to highest", wide=True, keep=2),
     )
     return [Grid(f"Live figures, {window}", columns, tuple(_tile(gauge) for gauge in view.gauges.values()))]
 
 
 def _tile(gauge: Gauge) -> Line:
-    known = gauge.value is not None
-    shown = fixed(gauge.value, decimals_for([gauge.value]) and 1)
-    if not known:
-        shown = (gauge.absent or Absent.NOT_MEASURED).value
-    recent = [figure for _, figure in gauge.recent if figure is not None]
+    value, unit = (None, gauge.unit) if gauge.value is None else scaled(gauge.value, gauge.unit)
+    shown = (gauge.absent or Absent.NOT_MEASURED).value if value is None else fixed(value, decimals_for([value]) and 1)
+    size = gauge.value / value if gauge.value and value else 1.0
+    recent = [figure / size for _, figure in gauge.recent if figure is not None]
     span = f"{fixed(min(recent), 1)} to {fixed(max(recent), 1)}" if recent else UNKNOWN
     cells = (
-        Cell(gauge.title),
-        Cell(shown, gauge.value, "" if known else str(PathVerdict.UNPROVEN)),
-        Cell(gauge.unit),
-        Cell(gauge.scope.value),
+        text(gauge.title),
+        Cell(shown, gauge.value, str(PathVerdict.UNPROVEN) if value is None else ""),
+        text(unit),
+        text(gauge.scope.value),
         Cell(UNKNOWN if gauge.age_s is None else lasting(gauge.age_s), gauge.age_s),
         Cell(f"{span}, counters began anew" if gauge.resets else span),
     )
