@@ -16,6 +16,7 @@ from m3probe.model.findings import Evidence
 from m3probe.model.recording import Recording, RecordingBuilder
 from m3probe.model.tables import TABLES
 from m3probe.pipeline import open_recording, report
+from m3probe.tui.adapters._cells import bare_name
 from m3probe.tui.adapters.evidence import rows
 from m3probe.tui.sheet import Grid, Lens, Sheet
 from m3probe.tui.targets import sheet_of
@@ -43,20 +44,47 @@ def test_what_was_seen_and_expected_stands_above_with_how_many_rows_are_kept(rec
 def test_kernels_have_name_family_step_start_duration_and_grid(rec: Recording) -> None:
     names = rec.names("kernels")
     place = names.index(HOSTILE)
-    shown = grid(page(rec, "kernels", (0, place)), "kernels 2 of 54, recorded")
+    shown = grid(page(rec, "kernels", (0, place)), "Rows of kernels, recorded")
     assert [each.name for each in shown.columns] == [
-        "row", "kernel", "family", "step", "start µs", "µs", "grid", "stream",
+        "row", "kernel", "family", "step", "start µs", "µs", "grid", "stream", "full name",
     ]  # fmt: skip
-    assert texts(shown.lines[0]) == ["0", "nvjet_sm90_tst_64x8_TNT", "gemm", "0", "30.0", "20.00", "4 x 27 x 1", "7"]
+    assert texts(shown.lines[0]) == [
+        "0",
+        "nvjet_sm90_tst_64x8_TNT",
+        "gemm",
+        "0",
+        "30.0",
+        "20.00",
+        "4 x 27 x 1",
+        "7",
+        "nvjet_sm90_tst_64x8_TNT",
+    ]
     assert texts(shown.lines[1])[1:6] == [HOSTILE, "unknown", "1", "40.0", "5.00"]
     assert [line.opens for line in shown.lines] == ["step/0", "step/1"]
 
 
+@pytest.mark.parametrize(
+    ("name", "bare"),
+    [
+        ("void at::native::elementwise_kernel<128, 4, f<g>::{lambda(int)#1}>(int, f<g>)", "elementwise_kernel"),
+        ("std::enable_if<!(false), void>::type internal::gemvx::kernel<int, 8>(P)", "gemvx::kernel"),
+        ("void (anonymous namespace)::softmax_warp_forward<float>(float*)", "softmax_warp_forward"),
+        ("Cijk_Ailk_Bljk_BBS_BH", "Cijk_Ailk_Bljk_BBS_BH"),
+        ("a<b<c", "a<b<c"),
+        ("<>()", "<>()"),
+        ("", ""),
+        ("<" * 5_000_000, "<" * 5_000_000),
+    ],
+)
+def test_the_bare_name_of_a_kernel_and_names_that_have_none(name: str, bare: str) -> None:
+    assert bare_name(name) == bare
+
+
 def test_steps_open_themselves_and_launches_the_step_they_lie_in(rec: Recording) -> None:
-    shown = grid(page(rec, "steps", (1,)), "steps 1 of 54")
+    shown = grid(page(rec, "steps", (1,)), "Rows of steps, recorded")
     assert texts(shown.lines[0]) == ["1", DECODE, "decode", "8", "8", "50.0", "NONE", "rank0.pt.trace.json"]
     assert shown.lines[0].opens == "step/1"
-    shown = grid(page(rec, "launches", (2,)), "launches 1 of 54")
+    shown = grid(page(rec, "launches", (2,)), "Rows of launches, recorded")
     assert texts(shown.lines[0]) == ["2", "hipLaunchKernel", "launch", "1", "10.0", "2.0", "1", "1"]
     assert shown.lines[0].opens == "step/1"
 
@@ -70,7 +98,7 @@ def test_a_transfer_whose_size_is_not_told_shows_a_dash() -> None:
     columns["payload_bytes"][:] = (4_096, -1)
     columns["kind"][:] = (0, 1)
     builder.add("transfers", columns)
-    shown = grid(page(builder.build(), "transfers", (0, 1)), "transfers")
+    shown = grid(page(builder.build(), "transfers", (0, 1)), "Rows of transfers")
     assert [texts(line)[1:] for line in shown.lines] == [
         ["Memcpy HtoD", "memcpy", "—", "—", "2.50", "4,096"],
         ["Memcpy HtoD", "memset", "—", "—", "2.50", "—"],
@@ -89,7 +117,7 @@ def test_any_other_table_is_shown_as_declared_with_texts_for_ids_and_dashes_for_
     columns["name"][:] = texts_of["vllm:num_requests_waiting"]
     columns["value"][:] = (900.0, np.nan)
     builder.add("samples", columns)
-    shown = grid(page(builder.build(), "samples", (0, 1)), "samples 2 of 54")
+    shown = grid(page(builder.build(), "samples", (0, 1)), "Rows of samples, recorded")
     assert [each.name for each in shown.columns] == ["row", "file", "mono s", "source", "name", "value"]
     assert texts(shown.lines[0]) == ["0", "rank1.pt.trace.json", "2.500", "metrics", "vllm:num_requests_waiting", "900"]
     assert texts(shown.lines[1])[1] == "—"
@@ -99,16 +127,16 @@ def test_any_other_table_is_shown_as_declared_with_texts_for_ids_and_dashes_for_
 def test_runs_of_a_benchmark_are_rows_though_they_are_no_table(rec: Recording) -> None:
     run = BenchRun(0, "a/sweep.json", max_concurrency=32, completed=640, failed=0, latencies={"ttft": Latency(412.0)})
     with_bench = replace(rec, meta=replace(rec.meta, bench=(run,)))
-    shown = grid(page(with_bench, "bench.runs", (0, 9), 1), "Runs 1 of 1")
+    shown = grid(page(with_bench, "bench.runs", (0, 9), 1), "Runs, recorded")
     assert texts(shown.lines[0])[:4] == ["sweep.json", "32", "640", "0"]
     assert texts(shown.lines[0])[4] == "—"
     assert texts(shown.lines[0])[7] == "—", "a time that no run tells"
 
 
 def test_rows_that_are_not_there_any_more_are_counted_and_not_made_up(rec: Recording) -> None:
-    shown = grid(page(rec, "kernels", (0, 10_000)), "kernels 1 of 54, recorded; 1 not read")
+    shown = grid(page(rec, "kernels", (0, 10_000)), "Rows of kernels, recorded; 1 more that were not read")
     assert column(shown, "row") == ["0"]
-    assert grid(page(rec, "kernels", ()), "kernels 0").empty == "No row was kept for this evidence."
+    assert grid(page(rec, "kernels", ()), "Rows of kernels").empty == "No row was kept for this evidence."
 
 
 @pytest.mark.parametrize(

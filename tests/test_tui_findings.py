@@ -34,7 +34,7 @@ UNBOUND = bounded("bytes.copies", 0.0, where="", verdict="executed", bound=None)
 def test_ranked_findings_stand_first_and_the_others_show_a_dash() -> None:
     report = report_of([BIG, SMALL])
     answer = replace(report.answer, findings=(UNBOUND, SMALL, BIG))
-    shown = grid(findings(view_of(replace(report, answer=answer)), Lens()), "Findings 3 of 3")
+    shown = grid(findings(view_of(replace(report, answer=answer)), Lens()), "Findings")
     assert column(shown, "#") == ["1", "2", "—"]
     assert column(shown, "at most %") == ["12.0", "2.0", "—"]
     assert [line.key for line in shown.lines] == ["shapes.starved.qkv", "repeats.relayout", "bytes.copies"]
@@ -44,17 +44,17 @@ def test_ranked_findings_stand_first_and_the_others_show_a_dash() -> None:
 
 def test_the_lens_chooses_by_verdict_and_by_phase_and_keeps_what_names_none() -> None:
     view = view_of(report_of([BIG, SMALL, UNBOUND]))
-    assert column(grid(findings(view, Lens(verdict="missed")), "Findings 1 of 3"), "what") == ["starved qkv"]
-    assert column(grid(findings(view, Lens(phase="prefill")), "Findings 2 of 3"), "what") == ["relayout", "copies"]
+    assert grid(findings(view, Lens(phase="prefill")), "Findings").title == "Findings, computed; 3 without the filter"
+    assert grid(findings(view, Lens()), "Findings").title == "Findings, computed"
+    assert column(grid(findings(view, Lens(verdict="missed")), "Findings"), "what") == ["starved qkv"]
+    assert column(grid(findings(view, Lens(phase="prefill")), "Findings"), "what") == ["relayout", "copies"]
 
 
 def test_an_empty_list_says_why_and_which_key_changes_it() -> None:
     view = view_of(report_of([BIG]))
-    shown = grid(findings(view, Lens(verdict="off", phase="decode")), "Findings 0 of 1")
+    shown = grid(findings(view, Lens(verdict="off", phase="decode")), "Findings")
     assert shown.empty == "No findings with verdict off and phase decode. Press v or p to change the filter."
-    assert grid(findings(view_of(empty_report()), Lens()), "Findings 0 of 0").empty.startswith(
-        "No findings: no analyzer"
-    )
+    assert grid(findings(view_of(empty_report()), Lens()), "Findings").empty.startswith("No findings: no analyzer")
     assert said(findings(view_of(None, detail="Reading rank 3"), Lens())) == ["Reading rank 3"]
 
 
@@ -71,7 +71,7 @@ def test_a_finding_has_its_claim_place_arithmetic_evidence_and_what_would_prove_
         "Wrong if: not shapes.starved.qkv.",
         "Do: Take a tile with smaller N.",
     ]
-    shown = grid(page, "Evidence 2")
+    shown = grid(page, "Evidence")
     assert texts(shown.lines[0]) == ["kernels", "54", "2", "6 launches per step", "3"]
     assert [line.opens for line in shown.lines] == ["evidence/shapes.starved.qkv/0", "evidence/shapes.starved.qkv/1"]
 
@@ -82,7 +82,7 @@ def test_an_untrusted_finding_without_place_and_bound_says_all_three() -> None:
     assert any("not trusted: kernels may be hidden" in text for text in said(page))
     assert any(text.startswith("Place: not ranked") for text in said(page))
     assert "Bound: up to 90.0 % of a time that is not named, computed." in said(page)
-    assert grid(page, "Evidence 0").empty.startswith("No table row shows it")
+    assert grid(page, "Evidence").empty.startswith("No table row shows it")
     page = finding(view, Lens(), "bytes.copies")
     assert any(text.startswith("Bound: none: nothing was measured") for text in said(page))
     assert any(text.startswith("Wrong if: The same workload without what it names") for text in said(page))

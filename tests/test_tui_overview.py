@@ -39,7 +39,7 @@ def test_a_claim_that_names_its_bound_is_not_said_to_be_a_share_twice() -> None:
 
 def test_seven_of_ten_are_listed_each_with_place_share_and_target() -> None:
     shown = grid(overview(view_of(report_of(TEN, trust_complete())), Lens()), "Bottlenecks")
-    assert shown.title == "Bottlenecks 7 of 10, % of decode step time, never added up"
+    assert shown.title == "Bottlenecks, % of decode step time, never added up; 3 more in findings"
     assert texts(shown.lines[1]) == ["2", "19.0", "n1", "shapes", "high", "—", "claim of shapes.n1"]
     assert [line.opens for line in shown.lines[:2]] == ["finding/shapes.n0", "finding/shapes.n1"]
     assert shown.lines[1].cells[1].raw == pytest.approx(0.19)
@@ -54,7 +54,7 @@ def test_shares_of_unlike_times_name_theirs() -> None:
     rows = (two.ranking[0], replace(two.ranking[1], basis="request latency"))
     report = Report("ok", (), Answer((replace(two, ranking=rows),), tuple(TEN[:2])))
     shown = grid(overview(view_of(report), Lens()), "Bottlenecks")
-    assert shown.title == "Bottlenecks 2 of 2, never added up"
+    assert shown.title == "Bottlenecks, never added up"
     assert column(shown, "of") == ["decode step time", "request latency"]
 
 
@@ -78,7 +78,7 @@ def test_the_five_questions_have_a_word_a_figure_and_a_page() -> None:
         # 54 + 53 + ... + 48 = 357 decode GEMMs of seven shapes, 6 of the eighth in prefill
         ["1 shapes", "model matched", "MiniMax-M3 at TP4; 8 shapes of 363 GEMMs"],
         # 414 kernels and 12 ms in two decode steps
-        ["2 repeats", "launch bound", "207 kernels, 6.00 ms a decode step, 100 % in graphs"],
+        ["2 repeats", "launch bound", "decode step: 207 kernels, 6.00 ms, 100 % in graphs"],
         # 24 x 98,304 B = 2.25 MiB
         ["3 bytes", "in part", "MiB: state 3.00, comm 2.25; 1 not provable"],
         [
@@ -112,9 +112,9 @@ def test_what_was_not_answered_is_unproven_and_no_figure_is_made_up(report: Repo
 def test_losses_and_trust_stand_before_the_bottleneck() -> None:
     page = overview(view_of(full_report()), Lens())
     first = said(page)
-    assert first[1].startswith("PARTIAL: rank0.json.gz: 3 event(s) lost")
-    assert first[2] == "Trust degraded: lost events.", "a reason that the loss has told is only named"
-    assert first[3].startswith("Next: ")
+    assert first[0].startswith("PARTIAL: rank0.json.gz: 3 event(s) lost")
+    assert first[1] == "Trust degraded: lost events.", "a reason that the loss has told is only named"
+    assert first[2].startswith("Next: ")
 
 
 def test_the_page_fits_a_small_terminal_with_and_without_a_banner() -> None:
@@ -176,6 +176,11 @@ def test_without_a_report_there_is_a_reason_and_no_zero() -> None:
     assert "Next: —  Connection refused" in said(page)
     assert page.change == "Look at the sources (o): http://a:8000 is DOWN: Connection refused"
     assert not [block for block in page.blocks if isinstance(block, Grid)]
+
+
+def test_the_header_alone_says_that_a_file_was_read() -> None:
+    assert said(overview(view_of(report_of(TEN, trust_complete())), Lens()))[0].startswith("Next: ")
+    assert said(overview(view_of(report_of(TEN), detail="2 of 3 ranks"), Lens()))[0] == "READ run · 2 of 3 ranks"
 
 
 def test_a_replay_says_where_it_stands() -> None:

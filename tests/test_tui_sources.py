@@ -29,7 +29,7 @@ def live() -> View:
 
 
 def test_each_source_has_state_age_time_and_what_it_found() -> None:
-    shown = grid(sources(live(), Lens()), "Sources 3")
+    shown = grid(sources(live(), Lens()), "Sources")
     assert [texts(line) for line in shown.lines] == [
         ["http://h:8000", "metrics", "LIVE", "2 s ago", "12", "—", "214 series", "1"],
         ["http://h:8001", "metrics", "DOWN", "8.6 min ago", "—", "5.0", "—", "0"],
@@ -56,8 +56,8 @@ def test_one_source_says_when_it_was_read_when_it_is_asked_again_and_what_each_g
         "DOWN: Connection refused",
         "metrics, last read well 8.6 min ago; asked again in 5.0 s.",
     ]
-    assert grid(page, "Missing 0").empty == "Nothing that is looked for is missing."
-    shown = grid(source(live(), Lens(), "http://h:8000"), "Missing 1")
+    assert grid(page, "Missing").empty == "Nothing that is looked for is missing."
+    shown = grid(source(live(), Lens(), "http://h:8000"), "Missing")
     assert texts(shown.lines[0]) == ["vllm:num_requests_waiting_by_reason", "the split of waiting requests"]
 
 
@@ -72,7 +72,7 @@ def test_files_of_a_recording_have_rank_size_losses_and_notes(tmp_path: Path) ->
     file = replace(rec.files[1], counts=replace(rec.files[1].counts, lost_events=3))
     rec = replace(rec, notes=(lost,), files=(rec.files[0], file))
     page = sources(view_of(None, rec), Lens())
-    shown = grid(page, "Files 2, recorded")
+    shown = grid(page, "Files, recorded")
     assert column(shown, "rank") == ["0", "1"]
     assert column(shown, "lost") == ["0", "3"]
     assert column(shown, "notes") == ["0", "1"]
@@ -84,7 +84,7 @@ def test_files_of_a_recording_have_rank_size_losses_and_notes(tmp_path: Path) ->
 def test_a_file_without_events_shows_a_dash_and_not_a_zero(tmp_path: Path) -> None:
     rec = two_ranks(tmp_path)
     log = replace(rec.files[0], path="server.log", kind="vllm-log", role="log", rank=None)
-    shown = grid(sources(view_of(None, replace(rec, files=(log,))), Lens()), "Files 1")
+    shown = grid(sources(view_of(None, replace(rec, files=(log,))), Lens()), "Files, recorded")
     assert texts(shown.lines[0])[3] == "—"
     assert texts(shown.lines[0])[5:7] == ["—", "—"]
 
@@ -99,4 +99,4 @@ def test_what_could_not_be_seen_says_what_that_costs() -> None:
 
 
 def test_nothing_is_watched_of_a_file_that_was_read() -> None:
-    assert grid(sources(view_of(full_report()), Lens()), "Sources 0").empty.startswith("No source is watched")
+    assert grid(sources(view_of(full_report()), Lens()), "Sources").empty.startswith("No source is watched")

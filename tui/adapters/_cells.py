@@ -93,6 +93,10 @@ def file_name(rec: Recording, index: int) -> Cell:
 
 
 _IDS: dict[str, Callable[[Recording, int], Cell]] = {"string id": text, "row of dims": grid}
+LONGEST_NAME = 4096
+"""Characters of a name that are looked at for its short form."""
+SHORT_WORD = 8
+"""A last word below this says too little alone: ``gemvx::kernel``."""
 KERNEL = (
     Shown("kernel", wide=True),
     Shown("family"),
@@ -101,6 +105,7 @@ KERNEL = (
     Shown("µs", right=True),
     Shown("grid", right=True, keep=2),
     Shown("stream", right=True, keep=3),
+    Shown("full name", keep=4, wide=True),
 )
 """``start µs``: from the begin of the kernel's step on the host."""
 
@@ -111,12 +116,29 @@ def kernel(rec: Recording, row: int) -> tuple[Cell, ...]:
     step, timed = int(table["step"][row]), bool(table["timed"][row])
     family = str(FAMILIES[int(table["family"][row])])
     since = int(table["start_ns"][row]) - int(rec.steps["start_ns"][step]) if timed and step != NONE else None
+    name = rec.strings[int(table["name"][row])]
     return (
-        text(rec, int(table["name"][row])),
+        Cell(bare_name(name), name),
         Cell(words(family), family),
         whole(None if step == NONE else step),
         in_us(since),
         in_us(int(table["dur_ns"][row]) if timed else None, 2),
         grid(rec, int(table["grid"][row])),
         Cell(str(int(table["stream"][row])), int(table["stream"][row])),
+        Cell(name, name),
     )
+
+
+def bare_name(name: str) -> str:
+    """A kernel's name without its return type, namespaces, template arguments and parameters, which stand in the full one."""
+    depth, kept = 0, []
+    plain = name[:LONGEST_NAME].replace("(anonymous namespace)::", "")
+    for char in plain:
+        depth += char == "<"
+        if not depth:
+            kept.append(char)
+        depth -= char == ">" and depth > 0
+    before = "".join(kept).partition("(")[0].split()
+    parts = before[-1].split("::") if before and not depth else []
+    short = parts[-1] if parts else ""
+    return ("::".join(parts[-2:]) if len(short) < SHORT_WORD else short) or name

@@ -7,7 +7,7 @@ from m3probe.model.recording import Recording
 from m3probe.model.report import Report
 from m3probe.model.tables import NONE
 from m3probe.tui.adapters import _cells as cells
-from m3probe.tui.adapters._told import Lazy, in_ms, in_us, lasting, number, whole
+from m3probe.tui.adapters._told import Lazy, in_ms, in_us, lasting, number, whole, without
 from m3probe.tui.sheet import Cell, Column, Grid, Lens, Line
 
 COLUMNS = (
@@ -74,7 +74,7 @@ def guest_steps(rec: Recording | None, lens: Lens) -> Grid | None:
     if lens.rank is not None:
         chosen = chosen & (rec.file_ranks[table["file"]] == lens.rank)
     rows = chosen.nonzero()[0]
-    title = f"Steps of guests {len(rows):,} of {every:,}, recorded inside the server; host times"
+    title = f"Steps of guests, recorded inside the server; host times{without(len(rows), every)}"
     empty = "No step of a guest fits the filter. Press r or p to change it." if every else "No worker wrote a step."
     return Grid(title, COLUMNS, Lazy(len(rows), lambda at: _line(rec, int(rows[at]))), empty)
 

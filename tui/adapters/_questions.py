@@ -76,12 +76,12 @@ def _repeats(answer: Answer) -> Headline:
     decode = next((row for row in phases if row.phase == Phase.DECODE and row.steps), None)
     full = next((row.token_share for row in section.graph_coverage if row.graph_mode == GraphMode.FULL), None)
     counted = sum(row.per_step for row in section.repeats if row.phase == Phase.DECODE)
-    said = _decode(decode) or ([f"{fixed(counted)} executions a decode step"] if counted else [])
-    said += [f"{percent(full, 0)} % in graphs"] if full is not None else []
+    said = _decode(decode) or ([f"{fixed(counted)} executions"] if counted else [])
     if not said:
         return Headline(UNPROVEN, "no decode step was recorded")
+    said += [f"{percent(full, 0)} % in graphs"] if full is not None else []
     bound = {True: "launch bound", False: "not launch bound", None: "counted"}[section.costs.launch_bound]
-    return Headline(bound, ", ".join(said))
+    return Headline(bound, f"decode step: {', '.join(said)}")
 
 
 def _decode(row: PhaseRow | None) -> list[str]:
@@ -89,7 +89,7 @@ def _decode(row: PhaseRow | None) -> list[str]:
         return []
     said = [f"{fixed(row.kernel_count / row.steps)} kernels"] if row.kernel_count else []
     said += [] if row.step_time_ns is None else [f"{ms(row.step_time_ns / row.steps)} ms"]
-    return [f"{', '.join(said)} a decode step"] if said else []
+    return said
 
 
 def _bytes(section: BytesSection | None) -> Headline:

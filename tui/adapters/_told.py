@@ -79,6 +79,11 @@ def mark(word: str) -> str:
     return str(word) if word in LOOKS else ""
 
 
+def without(shown: int, every: int) -> str:
+    """How many lines a filter hides; the table itself counts what it shows."""
+    return "" if shown == every else f"; {every:,} without the filter"
+
+
 def text(said: str) -> Cell:
     """Words that are sorted as they are; a dash that sorts last for none."""
     return Cell(said or UNKNOWN, said or None)

@@ -8,7 +8,7 @@ from m3probe.model.findings import Evidence
 from m3probe.model.recording import Recording
 from m3probe.model.tables import NONE, TABLES
 from m3probe.model.view import View
-from m3probe.present._numbers import UNKNOWN, fixed, plural
+from m3probe.present._numbers import UNKNOWN, plural
 from m3probe.schema.verdicts import GRAPH_MODES, PHASES
 from m3probe.tui.adapters import _cells as cells
 from m3probe.tui.adapters._told import in_us, lacks, named, number, whole, words
@@ -58,7 +58,7 @@ def _grid(view: View, seen: Evidence) -> Block:
         for row in there
     )
     gone = len(seen.rows) - len(there)
-    title = f"{words(seen.table)} {len(lines)} of {seen.count:,}, recorded" + (f"; {gone} not read" if gone else "")
+    title = f"Rows of {words(seen.table)}, recorded" + (f"; {gone} more that were not read" if gone else "")
     return Grid(title, (Column("row", right=True, keep=1), *columns), lines, "No row was kept for this evidence.")
 
 
@@ -177,4 +177,4 @@ def _bench(rec: Recording, seen: Evidence) -> Grid:
             counts = [whole(value) for value in (run.max_concurrency, run.completed, run.failed)]
             lines.append(Line(f"{BENCH}/{row}", (Cell(run.name, run.name), *counts, *figures, *waits)))
     shown = tuple(Column(name, right=place > 0, wide=place == 0) for place, name in enumerate(columns))
-    return Grid(f"Runs {len(lines)} of {fixed(seen.count)}, recorded; means", shown, tuple(lines), "No run was kept.")
+    return Grid("Runs, recorded; means", shown, tuple(lines), "No run was kept.")

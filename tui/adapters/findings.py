@@ -10,7 +10,7 @@ from m3probe.present._numbers import UNKNOWN, percent, plural
 from m3probe.present._top import bound_text
 from m3probe.present.escape import safe
 from m3probe.schema.verdicts import PHASES
-from m3probe.tui.adapters._told import at_most, lacks, mark, named, ranking, short, verdict, whole, words
+from m3probe.tui.adapters._told import at_most, lacks, mark, named, ranking, short, verdict, whole, without, words
 from m3probe.tui.sheet import Block, Cell, Column, Grid, Lens, Line, Said, Sheet
 from m3probe.tui.targets import target
 
@@ -37,7 +37,7 @@ def findings(view: View, lens: Lens) -> Sheet:
         Column("what", keep=4),
     )
     lines = tuple(_line(each, places.get(each.id)) for each in shown)
-    title = f"Findings {len(shown)} of {len(every)}, computed"
+    title = f"Findings, computed{without(len(shown), len(every))}"
     return Sheet("findings", (Grid(title, columns, lines, _empty(report, lens)),))
 
 
@@ -121,7 +121,7 @@ def _seen(found: Finding) -> list[Block]:
     )
     lines = tuple(_evidence(found, place, each) for place, each in enumerate(found.evidence))
     where = f" Look at {found.where}." if found.where else ""
-    return [Grid(f"Evidence {len(lines)}", columns, lines, f"No table row shows it: it is worked out.{where}")]
+    return [Grid("Evidence", columns, lines, f"No table row shows it: it is worked out.{where}")]
 
 
 def _evidence(found: Finding, place: int, seen: Evidence) -> Line:

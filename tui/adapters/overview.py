@@ -23,7 +23,7 @@ _TOLD_FIRST = (PathVerdict.MISSED, PathVerdict.UNEXPECTED, PathVerdict.REFUSED_A
 
 def overview(view: View, lens: Lens) -> Sheet:
     """The first page; blocks in order of worth, so that a small screen cuts what matters least."""
-    blocks: list[Block] = [state(view), *partial(view)]
+    blocks: list[Block] = [*state(view), *partial(view)]
     report = view.report
     if report is None:
         blocks += [Said(f"Next: {UNKNOWN}  {lacks(view)}"), *_tiles(view)]
@@ -31,25 +31,27 @@ def overview(view: View, lens: Lens) -> Sheet:
     rows = _ordered(report, lens)
     sentence = _next(report, rows)
     blocks += [*sentence, *_misled(report)]
-    crowded = bool(view.gauges) or len(blocks) > len(sentence) + 1
+    crowded = bool(view.gauges) or len(blocks) > len(sentence)
     blocks += [*_ranked(report, rows, RANKED_CROWDED if crowded else RANKED_SHOWN)]
     blocks += [questions(report.answer, "computed" if view.gauges else "recorded"), *_tiles(view)]
     return Sheet("overview", tuple(blocks), copy="\n\n".join(said.text for said in [*sentence]), change=_wrong_if(rows))
 
 
-def state(view: View) -> Said:
-    """Which sources, the state word, how old the newest figure is."""
+def state(view: View) -> list[Said]:
+    """Which sources, the state word, how old the newest figure is; nothing of files that were read, which the header says."""
     newest = max((each.last_ok_s for each in view.sources if each.last_ok_s is not None), default=None)
     said = [f"{view.word.value} {view.title}".rstrip()]
     if view.replay is not None:
         said.append(f"at {fixed(view.replay[0])} of {fixed(view.replay[1])} s")
     elif view.next_poll_s is not None or view.gauges:
         said.append(f"read {age(view.at_s, newest)}" if newest is not None else "never read")
+    elif view.word is Word.READ and not view.detail:
+        return []
     unwell = [each.name for each in view.sources if each.word not in {Word.LIVE, Word.READ, Word.REPLAY}]
     if unwell and len(view.sources) > 1:
         said.append(f"{len(unwell)} of {len(view.sources)} sources not well: {listed(unwell, 2)}")
     said += [view.detail] if view.detail and view.report is not None else []
-    return Said(" · ".join(said), view.word.value)
+    return [Said(" · ".join(said), view.word.value)]
 
 
 def partial(view: View) -> list[Said]:
@@ -137,7 +139,8 @@ def _ranked(report: Report, rows: list[RankedRow], most: int) -> list[Block]:
         cells += [text(words(found.question) if found else ""), text(_sure(row, found)), text(short(row.inside))]
         cells.append(text(found.claim if found else ""))
         lines.append(Line(row.finding, tuple(cells), target("finding", row.finding)))
-    return [Grid(f"Bottlenecks {len(shown)} of {len(rows)}{basis}, never added up", tuple(columns), tuple(lines))]
+    more = f"; {len(rows) - len(shown)} more in findings" if len(rows) > len(shown) else ""
+    return [Grid(f"Bottlenecks{basis}, never added up{more}", tuple(columns), tuple(lines))]
 
 
 def _sure(row: RankedRow, found: Finding | None) -> str:

@@ -35,7 +35,7 @@ def sources(view: View, _lens: Lens) -> Sheet:
         Column("lacks", right=True),
     )
     lines = tuple(_line(view, each) for each in view.sources)
-    blocks: list[Block] = [Grid(f"Sources {len(lines)}", columns, lines, _NONE)]
+    blocks: list[Block] = [Grid("Sources", columns, lines, _NONE)]
     unwell = [Said(f"{each.name}: {each.detail}", each.word.value) for each in view.sources if each.detail]
     missing = [Said(f"{each.name} lacks {text}", "unproven") for each in view.sources for text in each.missing]
     blocks += [*unwell, *missing, *_recorded(view.recording), *_uncovered(view)]
@@ -73,7 +73,7 @@ def source(view: View, _lens: Lens, name: str) -> Sheet:
     said += [Said(f"Found: {each.found}")] if each.found else []
     lines = tuple(Line(text, (Cell(what, what), Cell(cost.strip() or UNKNOWN))) for text, what, cost in _split(each))
     columns = (Column("missing"), Column("what that costs", wide=True))
-    lacking = Grid(f"Missing {len(lines)}", columns, lines, "Nothing that is looked for is missing.")
+    lacking = Grid("Missing", columns, lines, "Nothing that is looked for is missing.")
     return Sheet(each.name, (*said, lacking))
 
 
@@ -98,7 +98,7 @@ def _recorded(rec: Recording | None) -> list[Block]:
     )
     lines = tuple(_file(rec, place, file) for place, file in enumerate(rec.files))
     notes = [Said(f"{note.path or 'all files'}: {note.text}", "PARTIAL" if note.lossy else "") for note in rec.notes]
-    return [Grid(f"Files {len(lines)}, recorded", columns, lines, "The recording has no file."), *notes]
+    return [Grid("Files, recorded", columns, lines, "The recording has no file."), *notes]
 
 
 def _file(rec: Recording, place: int, file: SourceFile) -> Line:

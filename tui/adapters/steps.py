@@ -13,7 +13,7 @@ from m3probe.tui.adapters import _cells as cells
 from m3probe.tui.adapters._guest_steps import guest_steps, mean_steps
 from m3probe.tui.adapters._in_step import bars, family_time, in_launch_order, kernels_of
 from m3probe.tui.adapters._timeline import timeline
-from m3probe.tui.adapters._told import Lazy, in_ms, lacks, whole
+from m3probe.tui.adapters._told import Lazy, in_ms, lacks, whole, without
 from m3probe.tui.sheet import Block, Cell, Column, Grid, Lens, Line, Said, Sheet
 from m3probe.tui.targets import target
 
@@ -46,7 +46,7 @@ def steps(view: View, lens: Lens) -> Sheet:
     if ranks:
         strip = timeline([rows[i] for i in chosen if rows[i].rank == ranks[0]], _rank(ranks[0]))
         blocks += [strip] if strip else []
-    title = f"Steps {len(chosen):,} of {len(rows):,}, recorded"
+    title = f"Steps, recorded{without(len(chosen), len(rows))}"
     lines = Lazy(len(chosen), lambda at: _line(chosen[at], rows[chosen[at]]))
     guests = [each for each in (guest_steps(view.recording, lens), mean_steps(view.report)) if each]
     if rows or not guests:
@@ -142,7 +142,7 @@ def _same_place(rows: Sequence[StepRow], row: int, place: int) -> list[int]:
 def _across(rec: Recording | None, rows: Sequence[StepRow], same: list[int]) -> Grid:
     comm = (Column("comm", right=True), Column("comm ms", right=True))
     columns = (Column("step", right=True, keep=1), *COLUMNS[1:4], *COLUMNS[5:9], *comm, COLUMNS[9])
-    title = f"The same step on {len(same)} rank{'' if len(same) == 1 else 's'}, by place in each rank's order, recorded"
+    title = "The same step on every rank, by its place, recorded"
 
     def line(at: int) -> Line:
         made = _line(same[at], rows[same[at]])
@@ -163,7 +163,7 @@ def _comm(rec: Recording | None, step: int) -> tuple[Cell, Cell]:
 def _kernels(rec: Recording, row: int) -> list[Block]:
     rows = kernels_of(rec, row)
     if not len(rows):
-        return [Grid("Kernels 0", (Column("#", right=True), *cells.KERNEL), (), _without(rec, row))]
+        return [Grid("Kernels, recorded", (Column("#", right=True), *cells.KERNEL), (), _without(rec, row))]
     sort = len(rows) <= MOST_SORTED
     order = in_launch_order(rec, rows) if sort else rows
 
@@ -178,8 +178,8 @@ def _kernels(rec: Recording, row: int) -> list[Block]:
         made = line(at)
         return Line(made.key, made.cells[:without] + made.cells[without + 1 :])
 
-    by = "in launch order" if sort else "in order of record, too many to sort"
-    title = f"Kernels {len(order):,} {by}, recorded; start from the step's begin on the host"
+    by = "as launched" if sort else "in order of record, too many to sort"
+    title = f"Kernels {by}, recorded; start: from the step's begin"
     return [bars(rec, rows), Grid(title, columns, Lazy(len(order), bare))]
 
 
