@@ -39,7 +39,7 @@ def test_a_claim_that_names_its_bound_is_not_said_to_be_a_share_twice() -> None:
 
 def test_seven_of_ten_are_listed_each_with_place_share_and_target() -> None:
     shown = grid(overview(view_of(report_of(TEN, trust_complete())), Lens()), "Bottlenecks")
-    assert shown.title == "Bottlenecks, % of decode step time, never added up; 3 more in findings"
+    assert shown.title == "Bottlenecks, % of decode step time, 3 more in findings; never added up"
     assert texts(shown.lines[1]) == ["2", "19.0", "n1", "shapes", "high", "—", "claim of shapes.n1"]
     assert [line.opens for line in shown.lines[:2]] == ["finding/shapes.n0", "finding/shapes.n1"]
     assert shown.lines[1].cells[1].raw == pytest.approx(0.19)
@@ -54,7 +54,7 @@ def test_shares_of_unlike_times_name_theirs() -> None:
     rows = (two.ranking[0], replace(two.ranking[1], basis="request latency"))
     report = Report("ok", (), Answer((replace(two, ranking=rows),), tuple(TEN[:2])))
     shown = grid(overview(view_of(report), Lens()), "Bottlenecks")
-    assert shown.title == "Bottlenecks, never added up"
+    assert shown.title == "Bottlenecks; never added up"
     assert column(shown, "of") == ["decode step time", "request latency"]
 
 
@@ -78,7 +78,7 @@ def test_the_five_questions_have_a_word_a_figure_and_a_page() -> None:
         # 54 + 53 + ... + 48 = 357 decode GEMMs of seven shapes, 6 of the eighth in prefill
         ["1 shapes", "model matched", "MiniMax-M3 at TP4; 8 shapes of 363 GEMMs"],
         # 414 kernels and 12 ms in two decode steps
-        ["2 repeats", "launch bound", "decode step: 207 kernels, 6.00 ms, 100 % in graphs"],
+        ["2 repeats", "launch bound", "decode: 207 kernels, 6.00 ms, 100 % in graphs"],
         # 24 x 98,304 B = 2.25 MiB
         ["3 bytes", "in part", "MiB: state 3.00, comm 2.25; 1 not provable"],
         [
@@ -124,6 +124,13 @@ def test_the_page_fits_a_small_terminal_with_and_without_a_banner() -> None:
         assert height(overview(view_of(report), Lens())) <= 22
 
 
+def test_a_live_page_keeps_its_figures_and_questions_on_a_small_terminal() -> None:
+    page = live()
+    below = grid(page, "Live figures")
+    assert page.blocks[-1] is below
+    assert height(page) - 2 - len(below.lines) <= 22
+
+
 def test_paths_that_were_missed_are_news_on_the_first_page() -> None:
     assert "1 path missed: Path missed" in said(overview(view_of(full_report()), Lens()))
 
@@ -152,6 +159,13 @@ def test_live_figures_say_scope_and_age_and_absence_is_a_word_and_never_zero() -
     assert rows["gauge/none"][1] == "0", "a measured zero is a figure"
 
 
+def test_the_first_figures_stand_in_a_line_by_scope_with_the_age_of_the_oldest() -> None:
+    assert said(live())[1] == (
+        "live: waiting requests 900, preempted 0 · windowed, last 1 min: TTFT p50 27 s · 1 s old"
+    )
+    assert not any(text.startswith("live:") for text in said(live(gauges={})))
+
+
 @pytest.mark.parametrize(
     ("ms", "shown"),
     [(8_640.0, ["8,640", "ms"]), (27_500.0, ["27.5", "s"]), (514_000.0, ["8.6", "min"]), (0.4, ["0.4", "ms"])],
@@ -174,7 +188,8 @@ def test_without_a_report_there_is_a_reason_and_no_zero() -> None:
     down = SourceState("http://a:8000", "metrics", Word.DOWN, "Connection refused")
     page = overview(view_of(None, word=Word.DOWN, detail="Connection refused", sources=(down,)), Lens())
     assert "Next: —  Connection refused" in said(page)
-    assert page.change == "Look at the sources (o): http://a:8000 is DOWN: Connection refused"
+    assert said(page)[2] == "1. Ask it by hand: curl -sS http://a:8000/metrics, which must answer with metrics."
+    assert said(page)[4] == "3. Wait: it is asked again at the next turn. The sources' page (o) has the state of each."
     assert not [block for block in page.blocks if isinstance(block, Grid)]
 
 

@@ -81,7 +81,7 @@ def _repeats(answer: Answer) -> Headline:
         return Headline(UNPROVEN, "no decode step was recorded")
     said += [f"{percent(full, 0)} % in graphs"] if full is not None else []
     bound = {True: "launch bound", False: "not launch bound", None: "counted"}[section.costs.launch_bound]
-    return Headline(bound, f"decode step: {', '.join(said)}")
+    return Headline(bound, f"decode: {', '.join(said)}")
 
 
 def _decode(row: PhaseRow | None) -> list[str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from m3probe.model.findings import Finding
 from m3probe.model.path_report import PathsSection
 from m3probe.model.report import BottleneckSection, NextBottleneck, RankedRow, Report, TrustSection
-from m3probe.model.view import Absent, Gauge, SourceState, View, Word
-from m3probe.present._numbers import UNKNOWN, decimals_for, fixed, listed, percent, plural
+from m3probe.model.view import View, Word
+from m3probe.present._numbers import UNKNOWN, fixed, listed, percent, plural
 from m3probe.present._top import bound_text
 from m3probe.schema.verdicts import Outcome, PathVerdict, Trust
 from m3probe.tui.adapters._order import as_shown
 from m3probe.tui.adapters._questions import questions
-from m3probe.tui.adapters._told import age, at_most, lacks, lasting, ranking, scaled, short, text, words
+from m3probe.tui.adapters._tiles import first_moves, pulse, tiles
+from m3probe.tui.adapters._told import age, at_most, lacks, ranking, short, text, words
 from m3probe.tui.sheet import Block, Cell, Column, Grid, Lens, Line, Said, Sheet
 from m3probe.tui.targets import target
 
@@ -23,29 +24,29 @@ _TOLD_FIRST = (PathVerdict.MISSED, PathVerdict.UNEXPECTED, PathVerdict.REFUSED_A
 
 def overview(view: View, lens: Lens) -> Sheet:
     """The first page; blocks in order of worth, so that a small screen cuts what matters least."""
-    blocks: list[Block] = [*state(view), *partial(view)]
+    blocks: list[Block] = [*state(view), *pulse(view), *partial(view)]
     report = view.report
     if report is None:
-        blocks += [Said(f"Next: {UNKNOWN}  {lacks(view)}"), *_tiles(view)]
-        return Sheet("overview", tuple(blocks), change=_first_move(view))
+        blocks = [*state(view), Said(f"Next: {UNKNOWN}  {lacks(view)}"), *first_moves(view), *tiles(view)]
+        return Sheet("overview", tuple(blocks))
     rows = _ordered(report, lens)
     sentence = _next(report, rows)
     blocks += [*sentence, *_misled(report)]
     crowded = bool(view.gauges) or len(blocks) > len(sentence)
     blocks += [*_ranked(report, rows, RANKED_CROWDED if crowded else RANKED_SHOWN)]
-    blocks += [questions(report.answer, "computed" if view.gauges else "recorded"), *_tiles(view)]
+    blocks += [questions(report.answer, "computed" if view.gauges else "recorded"), *tiles(view)]
     return Sheet("overview", tuple(blocks), copy="\n\n".join(said.text for said in [*sentence]), change=_wrong_if(rows))
 
 
 def state(view: View) -> list[Said]:
-    """Which sources, the state word, how old the newest figure is; nothing of files that were read, which the header says."""
+    """Which sources, the state word, how old the newest figure is; nothing of files, whose state the header says."""
     newest = max((each.last_ok_s for each in view.sources if each.last_ok_s is not None), default=None)
     said = [f"{view.word.value} {view.title}".rstrip()]
     if view.replay is not None:
         said.append(f"at {fixed(view.replay[0])} of {fixed(view.replay[1])} s")
     elif view.next_poll_s is not None or view.gauges:
         said.append(f"read {age(view.at_s, newest)}" if newest is not None else "never read")
-    elif view.word is Word.READ and not view.detail:
+    elif view.word in {Word.READ, Word.PARTIAL} and not view.detail:
         return []
     unwell = [each.name for each in view.sources if each.word not in {Word.LIVE, Word.READ, Word.REPLAY}]
     if unwell and len(view.sources) > 1:
@@ -139,8 +140,8 @@ def _ranked(report: Report, rows: list[RankedRow], most: int) -> list[Block]:
         cells += [text(words(found.question) if found else ""), text(_sure(row, found)), text(short(row.inside))]
         cells.append(text(found.claim if found else ""))
         lines.append(Line(row.finding, tuple(cells), target("finding", row.finding)))
-    more = f"; {len(rows) - len(shown)} more in findings" if len(rows) > len(shown) else ""
-    return [Grid(f"Bottlenecks{basis}, never added up{more}", tuple(columns), tuple(lines))]
+    more = f", {len(rows) - len(shown)} more in findings" if len(rows) > len(shown) else ""
+    return [Grid(f"Bottlenecks{basis}{more}; never added up", tuple(columns), tuple(lines))]
 
 
 def _sure(row: RankedRow, found: Finding | None) -> str:
@@ -150,48 +151,6 @@ def _sure(row: RankedRow, found: Finding | None) -> str:
 def _place(place: int, here: int) -> str:
     """Its place now; where the screen still holds another, which way it goes."""
     return str(place) if place == here else f"{place} {'rising' if place < here else 'falling'}"
-
-
-def _tiles(view: View) -> list[Block]:
-    """Live figures; absence in words, never 0."""
-    if not view.gauges:
-        return []
-    window = "all that is kept" if view.window_s is None else f"last {lasting(view.window_s)}"
-    columns = (
-        Column("figure"),
-        Column("value", right=True),
-        Column("unit"),
-        Column("scope", keep=1),
-        Column("age", right=True, keep=1),
-        Column("lowest to highest", wide=True, keep=2),
-    )
-    return [Grid(f"Live figures, {window}", columns, tuple(_tile(gauge) for gauge in view.gauges.values()))]
-
-
-def _tile(gauge: Gauge) -> Line:
-    value, unit = (None, gauge.unit) if gauge.value is None else scaled(gauge.value, gauge.unit)
-    shown = (gauge.absent or Absent.NOT_MEASURED).value if value is None else fixed(value, decimals_for([value]) and 1)
-    size = gauge.value / value if gauge.value and value else 1.0
-    recent = [figure / size for _, figure in gauge.recent if figure is not None]
-    span = f"{fixed(min(recent), 1)} to {fixed(max(recent), 1)}" if recent else UNKNOWN
-    cells = (
-        text(gauge.title),
-        Cell(shown, gauge.value, str(PathVerdict.UNPROVEN) if value is None else ""),
-        text(unit),
-        text(gauge.scope.value),
-        Cell(UNKNOWN if gauge.age_s is None else lasting(gauge.age_s), gauge.age_s),
-        Cell(f"{span}, counters began anew" if gauge.resets else span),
-    )
-    return Line(f"gauge/{gauge.name}", cells, target("queues"))
-
-
-def _first_move(view: View) -> str:
-    bad = [each for each in view.sources if each.word in {Word.DOWN, Word.BAD_DATA, Word.STALE}]
-    return f"Look at the sources (o): {_state_of(bad[0])}" if bad else ""
-
-
-def _state_of(source: SourceState) -> str:
-    return f"{source.name} is {source.word.value}: {source.detail or 'no reason was given'}"
 
 
 def _wrong_if(rows: list[RankedRow]) -> str:

@@ -97,7 +97,10 @@ def _recorded(rec: Recording | None) -> list[Block]:
         Column("notes", right=True),
     )
     lines = tuple(_file(rec, place, file) for place, file in enumerate(rec.files))
-    notes = [Said(f"{note.path or 'all files'}: {note.text}", "PARTIAL" if note.lossy else "") for note in rec.notes]
+    notes = [
+        Said(f"{note.path.rsplit('/', 1)[-1] or 'all files'}: {note.text}", "PARTIAL" if note.lossy else "")
+        for note in rec.notes
+    ]
     return [Grid("Files, recorded", columns, lines, "The recording has no file."), *notes]
 
 
