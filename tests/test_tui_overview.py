@@ -100,6 +100,15 @@ def test_a_queue_that_grows_is_the_headline_before_a_longer_one_that_does_not() 
     assert texts(shown.lines[4]) == ["5 queues", "grows", "longest: prefill 9.0 requests, 0.25/s (sampled)"]
 
 
+def test_a_benchmark_alone_names_the_queue_that_its_finding_names() -> None:
+    found = bounded("queues.prefill.0", 0.886, verdict="prefill")
+    report = report_of([TEN[0], found], QueuesSection({"prefill": "not measured. Would answer: /metrics"}))
+    shown = grid(overview(view_of(report), Lens()), "Questions")
+    assert texts(shown.lines[4]) == ["5 queues", "prefill", "up to 88.6 % of decode step time"]
+    untrusted = report_of([replace(found, trusted=False)], QueuesSection({"prefill": "not measured. Would answer: x"}))
+    assert texts(grid(overview(view_of(untrusted), Lens()), "Questions").lines[4])[1] == "unproven"
+
+
 @pytest.mark.parametrize("report", [empty_report(), hollow_report()], ids=["empty", "hollow"])
 def test_what_was_not_answered_is_unproven_and_no_figure_is_made_up(report: Report) -> None:
     page = overview(view_of(report), Lens())
@@ -188,8 +197,8 @@ def test_without_a_report_there_is_a_reason_and_no_zero() -> None:
     down = SourceState("http://a:8000", "metrics", Word.DOWN, "Connection refused")
     page = overview(view_of(None, word=Word.DOWN, detail="Connection refused", sources=(down,)), Lens())
     assert "Next: —  Connection refused" in said(page)
-    assert said(page)[2] == "1. Ask it by hand: curl -sS http://a:8000/metrics, which must answer with metrics."
-    assert said(page)[4] == "3. Wait: it is asked again at the next turn. The sources' page (o) has the state of each."
+    assert said(page)[1] == "1. Ask it by hand: curl -sS http://a:8000/metrics, which must answer with metrics."
+    assert said(page)[3] == "3. Wait: it is asked again at the next turn. The sources' page (o) has the state of each."
     assert not [block for block in page.blocks if isinstance(block, Grid)]
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from m3probe.model.path_report import PathsSection
 from m3probe.model.report import (
     Answer,
+    BottleneckSection,
     BytesSection,
     PhaseRow,
     QueuesSection,
@@ -17,6 +18,7 @@ from m3probe.model.report import (
 )
 from m3probe.present._numbers import bytes_unit, fixed, in_unit, ms, percent, plural
 from m3probe.present._paths import ORDER
+from m3probe.present._top import bound_text
 from m3probe.schema.verdicts import GraphMode, PathVerdict, Phase
 from m3probe.tui.adapters._told import mark, words
 from m3probe.tui.sheet import Cell, Column, Grid, Line
@@ -42,7 +44,7 @@ def questions(answer: Answer, scope: str) -> Grid:
         ("repeats", _repeats(answer)),
         ("bytes", _bytes(answer.section(BytesSection))),
         ("paths", _paths(answer.section(PathsSection))),
-        ("queues", _queues(answer.section(QueuesSection))),
+        ("queues", _queues(answer)),
     )
     columns = (Column("question"), Column("verdict"), Column("headline", wide=True))
     lines = tuple(_line(place, name, said) for place, (name, said) in enumerate(found, 1))
@@ -122,13 +124,27 @@ def _paths(section: PathsSection | None) -> Headline:
     return Headline("in part" if mixed else str(known[0]), said)
 
 
-def _queues(section: QueuesSection | None) -> Headline:
+def _told_of_queues(answer: Answer) -> Headline | None:
+    """The first ranked finding of this question, where no queue was measured for itself."""
+    section = answer.section(BottleneckSection)
+    found = {each.id: each for each in answer.findings if each.question == "queues" and each.trusted and each.bound}
+    first = next((found[row.finding] for row in section.ranking if row.finding in found), None) if section else None
+    if first is None or first.bound is None:
+        return None
+    return Headline(first.verdict, f"{bound_text(first.bound)} of {first.bound.basis or 'a time that is not named'}")
+
+
+def _queues(answer: Answer) -> Headline:
+    section = answer.section(QueuesSection)
     if section is None:
         return _NOT_RUN
     rows = [row for row in section.queue_rows if row.length_mean is not None]
     growing = [row for row in rows if row.trend == "grows"]
     measured = [name for name, text in section.queues.items() if not text.startswith(NOT_MEASURED)]
     if not rows:
+        told = _told_of_queues(answer)
+        if told:
+            return told
         seen = f"{len(measured)} of {plural(len(section.queues), 'queue')} with a figure"
         return Headline("in part" if measured else UNPROVEN, seen if section.queues else "no queue was looked at")
     most = max(growing or rows, key=lambda row: (row.growth_per_s or 0.0) if growing else row.length_mean or 0.0)

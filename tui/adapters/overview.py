@@ -27,7 +27,7 @@ def overview(view: View, lens: Lens) -> Sheet:
     blocks: list[Block] = [*state(view), *pulse(view), *partial(view)]
     report = view.report
     if report is None:
-        blocks = [*state(view), Said(f"Next: {UNKNOWN}  {lacks(view)}"), *first_moves(view), *tiles(view)]
+        blocks = [Said(f"Next: {UNKNOWN}  {lacks(view)}"), *first_moves(view), *tiles(view)]
         return Sheet("overview", tuple(blocks))
     rows = _ordered(report, lens)
     sentence = _next(report, rows)

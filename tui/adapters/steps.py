@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from m3probe.model.recording import Recording
 from m3probe.model.report import StepRow, SummarySection
 from m3probe.model.view import View
-from m3probe.present._numbers import UNKNOWN
+from m3probe.present._numbers import UNKNOWN, plural
 from m3probe.schema.verdicts import Family
 from m3probe.tui.adapters import _cells as cells
 from m3probe.tui.adapters._guest_steps import guest_steps, mean_steps
@@ -121,7 +121,7 @@ def step(view: View, _lens: Lens, which: str) -> Sheet:
 
 
 def _what(row: StepRow, place: int) -> str:
-    rows = f"{row.rows:,} rows" if row.rows is not None else "rows unknown"
+    rows = plural(row.rows, "row") if row.rows is not None else "rows unknown"
     return f"{row.phase} step {place:,} of {_rank(row.rank)}: {rows}, graph mode {row.graph_mode}; {row.name}"
 
 
