@@ -13,7 +13,7 @@ from m3probe.hardware import identify
 from m3probe.model.executed import executed
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, FamilyRow, PhaseRow, StepRow, Summary, SummarySection
-from m3probe.model.tables import NONE
+from m3probe.model.tables import NONE, Array
 from m3probe.plugs import Analyzer
 from m3probe.schema.verdicts import FAMILIES, GRAPH_MODES, PHASES
 
@@ -87,7 +87,9 @@ def _steps(rec: Recording, windows: StepTimes) -> tuple[StepRow, ...]:
     counts = figures.step_kernel_counts(rec).tolist()
     times = figures.step_kernel_time_ns(rec).tolist()
     ranks = figures.rank_of_steps(rec).tolist()
-    known = ~windows.short & bool(len(figures.timed(rec)))
+    known = (~windows.short & bool(len(figures.timed(rec)))).tolist()
+    timed = (windows.seen & ~windows.short).tolist()
+    spans = list(zip(*(column.tolist() for column in _spans(windows)), strict=True))
     steps = rec.steps
     columns = [steps[key].tolist() for key in ("phase", "rows", "requests", "graph_mode")]
     found = []
@@ -102,9 +104,17 @@ def _steps(rec: Recording, windows: StepTimes) -> tuple[StepRow, ...]:
                 kernel_count=counts[i],
                 kernel_time_ns=times[i] if known[i] else None,
                 graph_mode=str(GRAPH_MODES[mode]),
+                **(dict(zip(SPANS, spans[i], strict=True)) if timed[i] else {}),
             )
         )
     return tuple(found)
+
+
+SPANS = ("gpu_start_ns", "gpu_end_ns", "step_time_ns", "idle_ns")
+
+
+def _spans(windows: StepTimes) -> tuple[Array, Array, Array, Array]:
+    return windows.begin_ns, windows.last_ns, windows.window_ns, windows.window_ns - windows.busy_ns
 
 
 def _meta(rec: Recording) -> dict[str, Any]:

@@ -97,7 +97,11 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """One step of one rank; ``kernel_time_ns`` is None where kernels of it have no time or were not all recorded."""
+    """One step of one rank; times are None where kernels of it have no time or were not all recorded.
+
+    ``gpu_start_ns`` and ``gpu_end_ns``: first start and last end of its own GPU work, on the clock of its file.
+    ``step_time_ns``: its window, as in ``PhaseRow``; ``idle_ns``: the part of it without any GPU work.
+    """
 
     rank: int | None
     name: str
@@ -107,6 +111,10 @@ class StepRow:
     kernel_count: int
     kernel_time_ns: int | None
     graph_mode: str
+    gpu_start_ns: int | None = None
+    gpu_end_ns: int | None = None
+    step_time_ns: int | None = None
+    idle_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

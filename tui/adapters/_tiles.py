@@ -1,0 +1,93 @@
+"""Live figures of the first page, in one line and in a table, and what to try where no figure came."""
+
+from __future__ import annotations
+
+from m3probe.model.view import Absent, Gauge, Scope, View, Word
+from m3probe.present._numbers import UNKNOWN, decimals_for, fixed
+from m3probe.schema.verdicts import PathVerdict
+from m3probe.tui.adapters._told import lasting, scaled, text
+from m3probe.tui.sheet import Block, Cell, Column, Grid, Line, Said
+from m3probe.tui.targets import target
+
+PULSE = 6
+"""Figures of the line: two rows of a small terminal."""
+_NO_ANSWER = (Word.DOWN, Word.BAD_DATA, Word.STALE)
+
+
+def pulse(view: View) -> list[Said]:
+    """The first known figures in one line, by scope, with the age of the oldest; what is absent stands in the table."""
+    known = [gauge for gauge in view.gauges.values() if gauge.value is not None][:PULSE]
+    if not known:
+        return []
+    said = []
+    for scope in Scope:
+        here = [f"{gauge.title} {_short(gauge)}" for gauge in known if gauge.scope is scope]
+        head = f"windowed, {_window(view)}" if scope is Scope.WINDOWED else scope.value
+        said += [f"{head}: {', '.join(here)}"] if here else []
+    oldest = max((gauge.age_s for gauge in known if gauge.age_s is not None), default=None)
+    return [Said(" · ".join([*said, *([] if oldest is None else [f"{lasting(oldest)} old"])]))]
+
+
+def first_moves(view: View) -> list[Said]:
+    """Three things to try where nothing was ever read."""
+    bad = [each for each in view.sources if each.word in _NO_ANSWER]
+    if not bad:
+        return []
+    again = [each.retry_in_s for each in bad if each.retry_in_s is not None]
+    asked = f"in {min(again):.0f} s" if again else "at the next turn"
+    return [
+        Said(
+            f"1. Ask it by hand: curl -sS {bad[0].name.removesuffix('/metrics')}/metrics, which must answer with metrics."
+        ),
+        Said("2. Is it the API server's port, and is the server done loading? Its log says when it is ready."),
+        Said(f"3. Wait: it is asked again {asked}. The sources' page (o) has the state of each."),
+    ]
+
+
+def _window(view: View) -> str:
+    return "all that is kept" if view.window_s is None else f"last {lasting(view.window_s)}"
+
+
+def _short(gauge: Gauge) -> str:
+    """Figure and unit, where the title does not name it."""
+    shown, unit = _figure(gauge)
+    return shown if unit in gauge.title or unit == "requests" else f"{shown} {unit}"
+
+
+def _figure(gauge: Gauge) -> tuple[str, str]:
+    """(figure, unit) as shown; the word of its absence where it is not known."""
+    if gauge.value is None:
+        return (gauge.absent or Absent.NOT_MEASURED).value, gauge.unit
+    value, unit = scaled(gauge.value, gauge.unit)
+    return fixed(value, decimals_for([value]) and 1), unit
+
+
+def tiles(view: View) -> list[Block]:
+    """Live figures; absence in words, never 0."""
+    if not view.gauges:
+        return []
+    columns = (
+        Column("figure"),
+        Column("value", right=True),
+        Column("unit"),
+        Column("scope", keep=1),
+        Column("age", right=True, keep=1),
+        Column("lowest to highest", wide=True, keep=2),
+    )
+    return [Grid(f"Live figures, {_window(view)}", columns, tuple(_tile(gauge) for gauge in view.gauges.values()))]
+
+
+def _tile(gauge: Gauge) -> Line:
+    shown, unit = _figure(gauge)
+    size = gauge.value / scaled(gauge.value, gauge.unit)[0] if gauge.value else 1.0
+    recent = [figure / size for _, figure in gauge.recent if figure is not None]
+    span = f"{fixed(min(recent), 1)} to {fixed(max(recent), 1)}" if recent else UNKNOWN
+    cells = (
+        text(gauge.title),
+        Cell(shown, gauge.value, str(PathVerdict.UNPROVEN) if gauge.value is None else ""),
+        text(unit),
+        text(gauge.scope.value),
+        Cell(UNKNOWN if gauge.age_s is None else lasting(gauge.age_s), gauge.age_s),
+        Cell(f"{span}, counters began anew" if gauge.resets else span),
+    )
+    return Line(f"gauge/{gauge.name}", cells, target("queues"))
