@@ -1,0 +1,112 @@
+"""Queue lengths over time: live from gauges, else from samples that the recording kept; scales begin at 0 and are said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from m3probe.model.recording import Recording
+from m3probe.model.tables import Array
+from m3probe.model.view import Gauge, View
+from m3probe.present._numbers import fixed
+from m3probe.tui.sheet import Curve
+
+LIVE = ("waiting", "running", "kv_usage", "ttft_p50_ms", "tpot_p50_ms", "itl_p50_ms")
+"""Gauges that are drawn, in this order, where the feed gives them."""
+RECORDED = re.compile(r"(?:vllm:)?num_requests_(waiting|running)(:max)?(?:\{(.*)\})?")
+MOST_CURVES = 6
+MOST_POINTS = 600
+SECOND = 1e9
+Series = tuple[str, Array, Array]
+"""Title, seconds, values."""
+
+
+def curves(view: View) -> Iterator[Curve]:
+    """Live curves where there is a live figure, else recorded ones."""
+    if view.gauges:
+        for name in LIVE:
+            if name in view.gauges and view.gauges[name].recent:
+                yield _live(view.gauges[name])
+    elif view.recording is not None:
+        yield from recorded(view.recording)
+
+
+def _live(gauge: Gauge) -> Curve:
+    """The last values of one gauge: seconds before now run to the left, a gap stays a gap."""
+    points = tuple((-before, value) for before, value in gauge.recent)
+    most = max((value for _, value in gauge.recent if value is not None), default=gauge.low)
+    high = gauge.high if gauge.high is not None else max(most, gauge.low + 1.0)
+    now = str(gauge.absent or "NOT MEASURED") if gauge.value is None else f"{fixed(gauge.value, 1)} {gauge.unit}"
+    age = "" if gauge.age_s is None else f", {fixed(gauge.age_s, 1)} s old"
+    title = f"{gauge.title} ({gauge.scope}{age})"
+    return Curve(title, points, gauge.low, high, gauge.unit, now, tuple(-before for before in gauge.resets))
+
+
+def recorded(rec: Recording) -> Iterator[Curve]:
+    """Waiting and running requests of each file and engine, from guests' samples and from metrics pages."""
+    found = [*_guests(rec), *_pages(rec)]
+    for title, at_s, values in sorted(found, key=lambda one: one[0])[:MOST_CURVES]:
+        points = thinned(at_s, values)
+        high = max([1.0, *(value for _, value in points if value is not None)])
+        yield Curve(f"{title} (recorded)", points, 0.0, high, "requests", f"most {fixed(high_of(points))}")
+
+
+def high_of(points: tuple[tuple[float, float | None], ...]) -> float | None:
+    """The largest known value; None where none is."""
+    return max((value for _, value in points if value is not None), default=None)
+
+
+def _guests(rec: Recording) -> Iterator[Series]:
+    """Samples of the scheduler in a live recording; where a guest kept the most between two samples, that is drawn."""
+    table = rec.tables["samples"]
+    matches = {
+        name: match for name in np.unique(table["name"]).tolist() if (match := RECORDED.fullmatch(rec.strings[name]))
+    }
+    peaks = {(match[1], match[3]) for match in matches.values() if match[2]}
+    for name, match in matches.items():
+        if not match[2] and (match[1], match[3]) in peaks:
+            continue  # a queue that filled and emptied between two samples would not be seen
+        mine = table["name"] == name
+        for file in np.unique(table["file"][mine]).tolist():
+            rows = np.flatnonzero(mine & (table["file"] == file))
+            # several sources may say the same value: one of them is enough for a curve
+            rows = rows[table["source"][rows] == table["source"][rows[0]]]
+            yield _title(match, ""), table["mono_ns"][rows] / SECOND, table["value"][rows]
+
+
+def _pages(rec: Recording) -> Iterator[Series]:
+    """Metrics pages of one server whose times are known; a single page makes no curve."""
+    table, scrapes = rec.tables["metrics"], rec.tables["scrapes"]
+    for series in np.unique(table["series"]).tolist():
+        match = RECORDED.fullmatch(rec.strings[series])
+        if match is None:
+            continue
+        rows = np.flatnonzero(table["series"] == series)
+        page = table["scrape"][rows]
+        for server in np.unique(scrapes["server"][page]).tolist():
+            mine = (scrapes["server"][page] == server) & (scrapes["at_ns"][page] >= 0)
+            yield _title(match, rec.strings[server]), scrapes["at_ns"][page[mine]] / SECOND, table["value"][rows[mine]]
+
+
+def _title(match: re.Match[str], server: str) -> str:
+    engine = re.search(r'engine="?(\w+)', match[3] or "")
+    of = [*([server] if server else []), *([f"engine {engine[1]}"] if engine else [])]
+    most = ", the most between two samples" if match[2] else ""
+    return f"Requests {match[1]}{most}{f', {chr(32).join(of)}' if of else ''}"
+
+
+def thinned(at_s: Array, values: Array) -> tuple[tuple[float, float | None], ...]:
+    """(seconds since the first, value) in order of time; of many points the largest of each stretch, so that no peak is lost."""
+    if len(at_s) < 2:
+        return ()
+    order = np.argsort(at_s, kind="stable")
+    at, shown = at_s[order] - at_s[order][0], values[order]
+    each = -(-len(at) // MOST_POINTS)
+    pairs = []
+    for begin in range(0, len(at), each):
+        part = shown[begin : begin + each]
+        known = part[np.isfinite(part)]
+        pairs.append((float(at[begin]), float(known.max()) if len(known) else None))
+    return tuple(pairs)

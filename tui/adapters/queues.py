@@ -1,0 +1,196 @@
+"""Question 5: which queue grows, how long a request is in each, what the client saw, and which input would tell the rest."""
+
+from __future__ import annotations
+
+from m3probe.model.bench_report import BenchRow, BenchSection
+from m3probe.model.report import QueueRow, QueuesSection
+from m3probe.model.view import Gauge, View
+from m3probe.present._numbers import UNKNOWN, fixed
+from m3probe.tui.adapters import _question as q
+from m3probe.tui.adapters._queue_curves import curves
+from m3probe.tui.sheet import Block, Cell, Column, Grid, Lens, Line, Said, Sheet
+
+TITLE = "5 queues"
+ABSENT = "not measured"
+COLUMNS = (
+    Column("queue", wide=True),
+    Column("server", keep=3),
+    Column("mean", right=True),
+    Column("most", right=True, keep=1),
+    Column("last", right=True, keep=1),
+    Column("growth /s", right=True),
+    Column("trend", keep=2),
+    Column("came /s", right=True, keep=2),
+    Column("left /s", right=True, keep=2),
+    Column("ms in it", right=True),
+    Column("samples", right=True, keep=4),
+    Column("basis", keep=3),
+)
+LIVE = (
+    Column("live figure", wide=True),
+    Column("value", right=True),
+    Column("unit"),
+    Column("over", keep=1),
+    Column("age s", right=True, keep=1),
+    Column("absent", keep=0),
+)
+BENCH = (
+    Column("run", wide=True),
+    Column("concurrency", right=True, keep=2),
+    Column("TTFT ms", right=True),
+    Column("of", keep=4),
+    Column("TPOT ms", right=True),
+    Column("of", keep=4),
+    Column("waiting", right=True, keep=1),
+    Column("decoding", right=True, keep=1),
+    Column("in flight", right=True),
+    Column("expected", right=True, keep=3),
+    Column("Little's law"),
+)
+CAPACITY = ("kv_capacity", "prefix_cache", "os_limits")
+"""Entries of the section that are no queue: what limits one."""
+TRENDS = {"grows": q.WARN, "drains": "", "steady": "", "empty": "", "rose_and_fell": ""}
+AGREES = {True: ("agrees", q.GOOD), False: ("differs", q.WARN), None: ("not told", q.UNPROVEN)}
+CHANGE = (
+    "The server's /metrics read twice or more under the same load (watch or attach), and the client's bench JSON with "
+    "request times beside it"
+)
+
+
+def answer(view: View) -> Said:
+    """The question in one sentence: the queue that grows, or that nothing was measured."""
+    found = q.section(view, QueuesSection)
+    rows = found.queue_rows if found else ()
+    growing = [row for row in rows if row.trend == "grows"]
+    acts = next((f for f in q.of_question(view, "queues") if f.bound is not None and f.trusted), None)
+    if growing:
+        said = ", ".join(f"{_name(row)} by {fixed(row.growth_per_s, 2)} requests/s" for row in growing)
+        return Said(f"grows: {said}{f'. {acts.claim}' if acts else ''}", q.WARN)
+    if rows:
+        longest = max(rows, key=lambda row: row.length_mean if row.length_mean is not None else -1.0)
+        head = f"no queue was seen to grow; longest is {_name(longest)}, {fixed(longest.length_mean, 1)} requests on average"
+        told = any(row.trend for row in rows)
+        word = "measured" if told else "unproven: too few samples tell a trend"
+        return Said(f"{word}: {head}{f'. {acts.claim}' if acts else ''}", q.GOOD if told else q.UNPROVEN)
+    if acts:
+        return Said(f"{acts.verdict}: {acts.claim}", q.mark_of(acts.verdict))
+    return Said("unproven: nothing in this input was measured of a queue", q.UNPROVEN)
+
+
+def queues(view: View, lens: Lens) -> Sheet:
+    """The page."""
+    found = q.section(view, QueuesSection)
+    if found is None and not view.gauges:
+        return q.unanswered(view, TITLE, "queues")
+    blocks: list[Block] = [answer(view), *curves(view), *_live(view)]
+    if found is not None:
+        blocks += _measured(found)
+    blocks += _client(q.section(view, BenchSection))
+    blocks += _little(view, found)
+    if found is not None:
+        blocks += _words(found)
+    blocks += q.findings_grid(q.of_question(view, "queues"))
+    blocks.append(q.origin((row.basis for row in (found.queue_rows if found else ())), _scope(lens)))
+    return Sheet(TITLE, tuple(blocks), change=CHANGE)
+
+
+def _scope(lens: Lens) -> str:
+    said = "basis little: throughput x time in it (computed), else sampled"
+    return said if lens.rank is None and lens.phase is None else f"{said}; rank and phase filters have no effect here"
+
+
+def _name(row: QueueRow) -> str:
+    return f"{row.queue.replace('_', ' ')}{f' of {row.server}' if row.server else ''}"
+
+
+def _measured(found: QueuesSection) -> list[Block]:
+    lines = q.keyed(_line(row) for row in found.queue_rows)
+    return [Grid("Queues, in requests", COLUMNS, lines, "No queue was measured; below stands which input would tell.")]
+
+
+def _line(row: QueueRow) -> Line:
+    trend = row.trend.replace("_", " ") or ("TOO FEW" if row.basis == "sampled" else "")
+    cells = (
+        q.word(row.queue.replace("_", " ")),
+        q.word(row.server),
+        *(q.number(value, 2) for value in (row.length_mean, row.length_most, row.length_last, row.growth_per_s)),
+        q.word(trend, TRENDS.get(row.trend, "") if row.trend else q.UNPROVEN * (row.basis == "sampled")),
+        *(q.number(value, 2) for value in (row.arrivals_per_s, row.served_per_s)),
+        q.scaled(row.wait_ns, 1e6),
+        q.number(row.samples),
+        q.word(row.basis),
+    )
+    return Line(f"{row.queue} {row.server} {row.basis}", cells)
+
+
+def _live(view: View) -> list[Block]:
+    """Every live figure with its scope and age; one that is absent says why."""
+    if not view.gauges:
+        return []
+    lines = tuple(Line(gauge.name, _gauge(gauge), "sources") for gauge in view.gauges.values())
+    return [Grid("Live figures, both latencies among them", LIVE, lines)]
+
+
+def _gauge(gauge: Gauge) -> tuple[Cell, ...]:
+    absent = "" if gauge.value is not None else str(gauge.absent or "NOT MEASURED")
+    return (
+        q.word(gauge.title),
+        q.number(gauge.value, 0 if gauge.unit == "requests" else 1),
+        q.word(gauge.unit),
+        q.word(str(gauge.scope)),
+        q.number(gauge.age_s, 1),
+        Cell(absent, absent, q.UNPROVEN if absent else ""),
+    )
+
+
+def _client(found: BenchSection | None) -> list[Block]:
+    """What the client saw of each run: both latencies, and where its requests were."""
+    if found is None or not found.runs:
+        return []
+    return [
+        Grid(
+            "What the client saw (recorded; waiting, decoding and in flight computed)",
+            BENCH,
+            q.keyed(map(_run, found.runs)),
+        )
+    ]
+
+
+def _run(row: BenchRow) -> Line:
+    said, mark = AGREES[row.consistent]
+    cells = (
+        q.word(row.name),
+        q.number(row.max_concurrency),
+        q.number(row.ttft_ms, 1),
+        q.word(row.ttft_of),
+        q.number(row.tpot_ms, 2),
+        q.word(row.tpot_of),
+        *(q.number(value, 1) for value in (row.waiting, row.decoding, row.in_flight)),
+        q.number(row.expected),
+        q.word(said, mark),
+    )
+    return Line(row.name, cells)
+
+
+def _little(view: View, found: QueuesSection | None) -> list[Said]:
+    """Samples held against throughput x time: where both are known and differ, the finding says by how much."""
+    told = q.named(view, "queues.little", "bench.little")
+    if told:
+        return [Said(f"Little's law {f.verdict}: {f.claim}", q.WARN) for f in told]
+    # a row has a trend where its samples are enough to be held against anything
+    asked = [row for row in (found.queue_rows if found else ()) if row.trend and row.served_per_s and row.wait_ns]
+    if not asked:
+        lacks = "no queue has enough samples, throughput and time in it"
+        return [Said(f"Little's law unproven: {lacks}", q.UNPROVEN, dim=True)]
+    return [Said("Little's law: no steady queue was found to contradict throughput x time in it", dim=True)]
+
+
+def _words(found: QueuesSection) -> list[Block]:
+    """Each queue in words: what is known, else NOT MEASURED and what would answer; caches and limits apart."""
+    said: list[Block] = []
+    for name, text in found.queues.items():
+        kind = "limit" if name in CAPACITY else "queue"
+        lacks = text.startswith(ABSENT)
+        shown = f"NOT MEASURED{text.removeprefix(ABSENT)}" if lacks else text or UNKNOWN
+        said.append(Said(f"{kind} {name.replace('_', ' ')}: {shown}", q.UNPROVEN if lacks else "", dim=lacks))
+    return said
