@@ -43,8 +43,7 @@ def _grid(grid: Grid) -> Iterator[str]:
         return
     rows = ["| " + " | ".join(plain(column.name) for column in grid.columns) + " |"]
     rows.append("|" + "|".join("--:" if column.right else "---" for column in grid.columns) + "|")
-    for line in grid.lines[:MOST_LINES]:
-        rows.append("| " + " | ".join(plain(cell.text) for cell in line.cells) + " |")
+    rows += ["| " + " | ".join(plain(cell.text) for cell in line.cells) + " |" for line in grid.lines[:MOST_LINES]]
     left = len(grid.lines) - MOST_LINES
     yield "\n".join(rows)
     if left > 0:

@@ -59,15 +59,19 @@ def high_of(points: tuple[tuple[float, float | None], ...]) -> float | None:
 
 
 def _guests(rec: Recording) -> Iterator[Series]:
-    """Samples of the scheduler in a live recording; where a guest kept the most between two samples, that is drawn."""
+    """Samples of each engine in a live recording.
+
+    Where a guest kept the most between two samples, that is drawn: a queue that filled and emptied in between is
+    not seen otherwise.
+    """
     table = rec.tables["samples"]
-    matches = {
-        name: match for name in np.unique(table["name"]).tolist() if (match := RECORDED.fullmatch(rec.strings[name]))
-    }
-    peaks = {(match[1], match[3]) for match in matches.values() if match[2]}
-    for name, match in matches.items():
-        if not match[2] and (match[1], match[3]) in peaks:
-            continue  # a queue that filled and emptied between two samples would not be seen
+    best: dict[tuple[str, str], tuple[int, re.Match[str]]] = {}
+    for name in np.unique(table["name"]).tolist():
+        match = RECORDED.fullmatch(rec.strings[name])
+        key = (match[1], _engine(match)) if match else None
+        if match and key and (key not in best or (match[2] and not best[key][1][2])):
+            best[key] = (name, match)
+    for name, match in best.values():
         mine = table["name"] == name
         for file in np.unique(table["file"][mine]).tolist():
             rows = np.flatnonzero(mine & (table["file"] == file))
@@ -90,11 +94,16 @@ def _pages(rec: Recording) -> Iterator[Series]:
             yield _title(match, rec.strings[server]), scrapes["at_ns"][page[mine]] / SECOND, table["value"][rows[mine]]
 
 
+def _engine(match: re.Match[str]) -> str:
+    found = re.search(r'engine="?(\w+)', match[3] or "")
+    return found[1] if found else ""
+
+
 def _title(match: re.Match[str], server: str) -> str:
-    engine = re.search(r'engine="?(\w+)', match[3] or "")
-    of = [*([server] if server else []), *([f"engine {engine[1]}"] if engine else [])]
     most = ", the most between two samples" if match[2] else ""
-    return f"Requests {match[1]}{most}{f', {chr(32).join(of)}' if of else ''}"
+    engine = f"engine {_engine(match)}" if _engine(match) else ""
+    of = " ".join(filter(None, (server, engine)))
+    return f"Requests {match[1]}{most}{f', {of}' if of else ''}"
 
 
 def thinned(at_s: Array, values: Array) -> tuple[tuple[float, float | None], ...]:

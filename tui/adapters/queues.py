@@ -38,9 +38,9 @@ BENCH = (
     Column("run", wide=True),
     Column("concurrency", right=True, keep=2),
     Column("TTFT ms", right=True),
-    Column("of", keep=4),
+    Column("TTFT of", keep=4),
     Column("TPOT ms", right=True),
-    Column("of", keep=4),
+    Column("TPOT of", keep=4),
     Column("waiting", right=True, keep=1),
     Column("decoding", right=True, keep=1),
     Column("in flight", right=True),
@@ -177,12 +177,11 @@ def _little(view: View, found: QueuesSection | None) -> list[Said]:
     told = q.named(view, "queues.little", "bench.little")
     if told:
         return [Said(f"Little's law {f.verdict}: {f.claim}", q.WARN) for f in told]
-    # a row has a trend where its samples are enough to be held against anything
-    asked = [row for row in (found.queue_rows if found else ()) if row.trend and row.served_per_s and row.wait_ns]
-    if not asked:
-        lacks = "no queue has enough samples, throughput and time in it"
-        return [Said(f"Little's law unproven: {lacks}", q.UNPROVEN, dim=True)]
-    return [Said("Little's law: no steady queue was found to contradict throughput x time in it", dim=True)]
+    sampled = [row for row in (found.queue_rows if found else ()) if row.basis == "sampled"]
+    if not sampled:
+        return [Said("Little's law unproven: no queue was sampled", q.UNPROVEN, dim=True)]
+    asked = "it is held against steady loads with many samples alone"
+    return [Said(f"Little's law: no sampled queue contradicts throughput x time in it; {asked}", dim=True)]
 
 
 def _words(found: QueuesSection) -> list[Block]:

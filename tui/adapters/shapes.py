@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from math import prod
 
-from m3probe.model.report import ModelMatch, PathsSection, ShapeRow, ShapesSection
+from m3probe.model.path_report import PathsSection
+from m3probe.model.report import ModelMatch, ShapeRow, ShapesSection
 from m3probe.model.roofline_report import RooflineRow, RooflineSection
 from m3probe.model.view import View
 from m3probe.present._numbers import UNKNOWN, fixed, listed, plural
@@ -32,6 +33,7 @@ COLUMNS = (
     Column("selector", keep=8),
     Column("layout", keep=7),
     Column("op", keep=9),
+    Column("note", keep=10),
     Column("evidence", keep=4),
 )
 PREDICTED = {True: ("predicted", q.GOOD), False: ("not predicted", q.WARN), None: ("", "")}
@@ -157,6 +159,7 @@ def _line(row: ShapeRow, floor: RooflineRow | None, view: View) -> Line:
         q.word(said, mark),
         q.word(row.op),
         q.word(row.evidence),
+        q.word(floor.note if floor else ""),
     )
     key = f"{row.phase} {row.op} {row.M} x {row.N} x {row.K} {row.dtype} {row.module} {row.evidence}"
     starved = next((f.id for f in q.named(view, f"shapes.starved.{row.phase}")), "")
