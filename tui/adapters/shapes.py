@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from m3probe.model.path_report import PathsSection
@@ -33,8 +34,8 @@ COLUMNS = (
     Column("selector", keep=8),
     Column("layout", keep=7),
     Column("op", keep=9),
-    Column("note", keep=10),
     Column("evidence", keep=4),
+    Column("note", keep=10),
 )
 PREDICTED = {True: ("predicted", q.GOOD), False: ("not predicted", q.WARN), None: ("", "")}
 CHANGE = (
@@ -89,17 +90,24 @@ def _ranks(lens: Lens) -> list[Said]:
     )
 
 
-def floors(view: View) -> tuple[RooflineRow, ...]:
-    """Rows of the roofline that are of one GEMM shape."""
+Floors = Mapping[tuple[str, str, str], Sequence[RooflineRow]]
+"""(phase, operator, sizes) -> rows of the roofline that are of one GEMM shape."""
+
+
+def floors(view: View) -> Floors:
+    """Rows of the roofline by the shape that they are of; the shape's text may name its module behind the sizes."""
     found = q.section(view, RooflineSection)
-    return tuple(row for row in found.roofline.rows if not row.part) if found else ()
+    by: dict[tuple[str, str, str], list[RooflineRow]] = {}
+    for row in found.roofline.rows if found else ():
+        if not row.part:
+            by.setdefault((row.phase, row.what, " ".join(row.shape.split(" ")[:5])), []).append(row)
+    return by
 
 
-def floor_of(row: ShapeRow, every: tuple[RooflineRow, ...]) -> RooflineRow | None:
+def floor_of(row: ShapeRow, every: Floors) -> RooflineRow | None:
     """The roofline's row of a shape: same phase, operator and sizes; None where there is none, or more than one."""
-    sizes = f"{row.M} x {row.N} x {row.K}"
-    mine = [f for f in every if (f.phase, f.what) == (row.phase, row.op) and f"{f.shape} ".startswith(f"{sizes} ")]
-    alike = [f for f in mine if f.dtype == row.dtype] or mine
+    mine = every.get((row.phase, row.op, f"{row.M} x {row.N} x {row.K}"), ())
+    alike = [found for found in mine if found.dtype == row.dtype] or mine
     return alike[0] if len(alike) == 1 else None
 
 
@@ -136,13 +144,14 @@ def _grid(view: View, rows: list[ShapeRow], lens: Lens) -> Grid:
     # the same calls may be known twice, by kernels and by the ledger: never added up, what was measured first
     kinds = tuple(sorted({row.evidence for row in rows}, key=lambda kind: (kind not in MEASURED, kind)))
     first = sorted(rows, key=lambda row: (kinds.index(row.evidence), -row.count))
-    lines = [_line(row, floor_of(row, every), view) for row in first]
+    starved = {f.id.split(".")[2]: f.id for f in q.named(view, "shapes.starved.")}
+    lines = [_line(row, floor_of(row, every), starved.get(row.phase, "")) for row in first]
     said = [f"{kind} {sum(row.count for row in rows if row.evidence == kind):,} calls" for kind in kinds]
     empty = q.nothing("GEMM shape", lens.phase)
     return Grid(f"Local GEMM shapes: {', '.join(said) or 'none'}", COLUMNS, q.keyed(lines), f"{empty} {EMPTY}")
 
 
-def _line(row: ShapeRow, floor: RooflineRow | None, view: View) -> Line:
+def _line(row: ShapeRow, floor: RooflineRow | None, starved: str) -> Line:
     ran, _, would = row.tile.partition("; ")
     said, mark = PREDICTED[row.predicted]
     wrong = floor is not None and floor.ratio is not None and floor.ratio < 1
@@ -162,7 +171,6 @@ def _line(row: ShapeRow, floor: RooflineRow | None, view: View) -> Line:
         q.word(floor.note if floor else ""),
     )
     key = f"{row.phase} {row.op} {row.M} x {row.N} x {row.K} {row.dtype} {row.module} {row.evidence}"
-    starved = next((f.id for f in q.named(view, f"shapes.starved.{row.phase}")), "")
     return Line(key, cells, target("finding", starved) if starved and cells[8].mark else "")
 
 
