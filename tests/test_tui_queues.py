@@ -144,7 +144,7 @@ def test_small_change_does_not_fill_a_scale_that_has_no_limit() -> None:
 
 def test_absent_live_figure_is_a_word_and_never_zero() -> None:
     gone = gauge("kv_usage", None, absent=Absent.NOT_EXPOSED)
-    table = grid(page("queues", view(gauges={"kv_usage": gone, "running": gauge("running", 0.0)})), "Live figures")
+    table = grid(page("queues", view(gauges={"kv_usage": gone, "running": gauge("running", 0.0)})), "Figures now")
     assert (texts(table, "value"), texts(table, "absent")) == (["—", "0"], ["NOT EXPOSED", ""])
     assert column(table, "value") == [None, 0.0]
 

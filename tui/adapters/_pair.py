@@ -6,7 +6,6 @@ from m3probe.model.compare_bench import BenchComparison, MetricPair, MetricVerdi
 from m3probe.model.compare_report import DIFFERS, EQUAL, UNKNOWN, Contract, Pair, RunRow
 from m3probe.present._compare_points import RATES, label, same_lengths
 from m3probe.tui.adapters import _question as q
-from m3probe.tui.adapters._markdown import markdown
 from m3probe.tui.adapters._pair_parts import changes, hosts, paths
 from m3probe.tui.adapters.comparison import CHANGE, CONTRACTS, MOVED, WORDS, credited, doubts, mark
 from m3probe.tui.sheet import Block, Column, Grid, Lens, Line, Said, Sheet
@@ -54,7 +53,7 @@ def pair_page(pair: Pair, run: RunRow, lens: Lens) -> Sheet:
         Said(op.claim, dim=True) for op in (pair.crossing.ops if pair.crossing else ()) if op.crossovers or op.gates
     ]
     title = f"{pair.before} → {pair.after}"
-    return Sheet(title, tuple(blocks), copy=markdown(title, blocks, CHANGE), change=CHANGE)
+    return Sheet(title, tuple(blocks), change=CHANGE)
 
 
 def _contract(found: Contract) -> list[Block]:

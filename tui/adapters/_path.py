@@ -7,7 +7,6 @@ from m3probe.model.path_report import PathCell, PathRow, PathsSection
 from m3probe.model.view import View
 from m3probe.schema.gates import GateState
 from m3probe.tui.adapters import _question as q
-from m3probe.tui.adapters._markdown import markdown
 from m3probe.tui.adapters.paths import CHANGE, CORRECT, GATES, of_lens, verdict
 from m3probe.tui.sheet import Block, Cell, Column, Grid, Lens, Line, Said, Sheet
 from m3probe.tui.targets import target
@@ -48,7 +47,7 @@ def detail(view: View, lens: Lens, row: PathRow, every: PathsSection) -> Sheet:
         else "its kernel names were seen in real traces"
     )
     blocks.append(q.origin((), names))
-    return Sheet(row.title, tuple(blocks), copy=markdown(row.title, blocks, CHANGE), change=CHANGE)
+    return Sheet(row.title, tuple(blocks), change=CHANGE)
 
 
 def _asked(row: PathRow) -> list[Said]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
-
-import numpy as np
 
 from m3probe.model.recording import Recording
 from m3probe.model.tables import Array
@@ -13,7 +12,7 @@ from m3probe.model.view import Gauge, View
 from m3probe.present._numbers import fixed
 from m3probe.tui.sheet import Curve
 
-LIVE = ("waiting", "running", "kv_usage", "ttft_p50_ms", "tpot_p50_ms", "itl_p50_ms")
+LIVE = ("waiting", "running", "kv_usage", "ttft_p50_ms", "tpot_p50_ms", "itl_p50_ms", "queued_p50_ms")
 """Gauges that are drawn, in this order, where the feed gives them."""
 RECORDED = re.compile(r"(?:vllm:)?num_requests_(waiting|running)(:max)?(?:\{(.*)\})?")
 MOST_CURVES = 6
@@ -23,14 +22,12 @@ Series = tuple[str, Array, Array]
 """Title, seconds, values."""
 
 
-def curves(view: View) -> Iterator[Curve]:
-    """Live curves where there is a live figure, else recorded ones."""
-    if view.gauges:
-        for name in LIVE:
-            if name in view.gauges and view.gauges[name].recent:
-                yield _live(view.gauges[name])
-    elif view.recording is not None:
-        yield from recorded(view.recording)
+def curves(view: View) -> tuple[Curve, ...]:
+    """Curves of live figures that kept their last values, else recorded ones."""
+    drawn = [view.gauges[name] for name in LIVE if name in view.gauges and view.gauges[name].recent]
+    if drawn:
+        return tuple(_live(gauge) for gauge in drawn)
+    return tuple(recorded(view.recording)) if view.recording is not None else ()
 
 
 def _live(gauge: Gauge) -> Curve:
@@ -66,15 +63,15 @@ def _guests(rec: Recording) -> Iterator[Series]:
     """
     table = rec.tables["samples"]
     best: dict[tuple[str, str], tuple[int, re.Match[str]]] = {}
-    for name in np.unique(table["name"]).tolist():
+    for name in sorted(set(table["name"].tolist())):
         match = RECORDED.fullmatch(rec.strings[name])
         key = (match[1], _engine(match)) if match else None
         if match and key and (key not in best or (match[2] and not best[key][1][2])):
             best[key] = (name, match)
     for name, match in best.values():
         mine = table["name"] == name
-        for file in np.unique(table["file"][mine]).tolist():
-            rows = np.flatnonzero(mine & (table["file"] == file))
+        for file in sorted(set(table["file"][mine].tolist())):
+            rows = (mine & (table["file"] == file)).nonzero()[0]
             # several sources may say the same value: one of them is enough for a curve
             rows = rows[table["source"][rows] == table["source"][rows[0]]]
             yield _title(match, ""), table["mono_ns"][rows] / SECOND, table["value"][rows]
@@ -83,13 +80,13 @@ def _guests(rec: Recording) -> Iterator[Series]:
 def _pages(rec: Recording) -> Iterator[Series]:
     """Metrics pages of one server whose times are known; a single page makes no curve."""
     table, scrapes = rec.tables["metrics"], rec.tables["scrapes"]
-    for series in np.unique(table["series"]).tolist():
+    for series in sorted(set(table["series"].tolist())):
         match = RECORDED.fullmatch(rec.strings[series])
         if match is None:
             continue
-        rows = np.flatnonzero(table["series"] == series)
+        rows = (table["series"] == series).nonzero()[0]
         page = table["scrape"][rows]
-        for server in np.unique(scrapes["server"][page]).tolist():
+        for server in sorted(set(scrapes["server"][page].tolist())):
             mine = (scrapes["server"][page] == server) & (scrapes["at_ns"][page] >= 0)
             yield _title(match, rec.strings[server]), scrapes["at_ns"][page[mine]] / SECOND, table["value"][rows[mine]]
 
@@ -110,12 +107,8 @@ def thinned(at_s: Array, values: Array) -> tuple[tuple[float, float | None], ...
     """(seconds since the first, value) in order of time; of many points the largest of each stretch, so that no peak is lost."""
     if len(at_s) < 2:
         return ()
-    order = np.argsort(at_s, kind="stable")
-    at, shown = at_s[order] - at_s[order][0], values[order]
+    order = at_s.argsort(kind="stable")
+    at, shown = (at_s[order] - at_s[order][0]).tolist(), values[order].tolist()
     each = -(-len(at) // MOST_POINTS)
-    pairs = []
-    for begin in range(0, len(at), each):
-        part = shown[begin : begin + each]
-        known = part[np.isfinite(part)]
-        pairs.append((float(at[begin]), float(known.max()) if len(known) else None))
-    return tuple(pairs)
+    stretches = ((at[begin], shown[begin : begin + each]) for begin in range(0, len(at), each))
+    return tuple((begin, max(filter(math.isfinite, part), default=None)) for begin, part in stretches)

@@ -20,7 +20,6 @@ from m3probe.model.view import View
 from m3probe.present._numbers import UNKNOWN, fixed
 from m3probe.schema.verdicts import Trust
 from m3probe.tui.adapters import _question as q
-from m3probe.tui.adapters._markdown import markdown
 from m3probe.tui.sheet import Bar, Bars, Block, Cell, Column, Grid, Lens, Line, Said, Sheet
 from m3probe.tui.targets import target
 
@@ -69,7 +68,7 @@ def comparison(view: View, _lens: Lens) -> Sheet:
     blocks.append(_trail(found))
     blocks += _required(found.required)
     blocks.append(q.origin((), "ratios are after over before; a filter of phase shows in each run's own page"))
-    return Sheet(TITLE, tuple(blocks), copy=markdown(TITLE, blocks, CHANGE), change=CHANGE)
+    return Sheet(TITLE, tuple(blocks), change=CHANGE)
 
 
 def mark(pair: Pair) -> str:
@@ -188,4 +187,4 @@ def run(view: View, lens: Lens, name: str) -> Sheet:
         )
     )
     blocks += [Said(f"next bottleneck {trail.finding}: {trail.claim}")] if trail and trail.finding else []
-    return Sheet(name, tuple(blocks), copy=markdown(name, blocks), change=CHANGE)
+    return Sheet(name, tuple(blocks), change=CHANGE)

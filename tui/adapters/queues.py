@@ -27,7 +27,7 @@ COLUMNS = (
     Column("basis", keep=3),
 )
 LIVE = (
-    Column("live figure", wide=True),
+    Column("figure", wide=True),
     Column("value", right=True),
     Column("unit"),
     Column("over", keep=1),
@@ -128,7 +128,7 @@ def _live(view: View) -> list[Block]:
     if not view.gauges:
         return []
     lines = tuple(Line(gauge.name, _gauge(gauge), "sources") for gauge in view.gauges.values())
-    return [Grid("Live figures, both latencies among them", LIVE, lines)]
+    return [Grid("Figures now, both latencies among them", LIVE, lines)]
 
 
 def _gauge(gauge: Gauge) -> tuple[Cell, ...]:

@@ -71,23 +71,16 @@ def shapes(view: View, lens: Lens) -> Sheet:
     if found is None:
         return q.unanswered(view, TITLE, "shapes")
     rows = [row for row in found.shapes if lens.phase in {None, row.phase}]
-    blocks: list[Block] = [answer(view), *q.hidden(view), *_ranks(lens)]
+    blocks: list[Block] = [answer(view), *q.hidden(view)]
     blocks += [Said(f.claim, q.UNPROVEN) for f in q.named(view, "shapes.unproven", "shapes.moe_unproven")]
     blocks += _chart(view, rows, lens)
     blocks.append(_grid(view, rows, lens))
     blocks += _match(found.model_match)
     blocks += _tuned(view)
     blocks += q.findings_grid([f for f in q.of_question(view, "shapes") if f.verdict != "unproven"])
-    blocks.append(q.origin((row.evidence for row in rows), "x least is computed from the device's peaks"))
+    ranks = "" if lens.rank is None else "; of all ranks together, whatever the rank filter"
+    blocks.append(q.origin((row.evidence for row in rows), f"x least is computed from the device's peaks{ranks}"))
     return Sheet(TITLE, tuple(blocks), change=CHANGE)
-
-
-def _ranks(lens: Lens) -> list[Said]:
-    return (
-        []
-        if lens.rank is None
-        else [Said("shapes are counted over all ranks: the rank filter has no effect here", dim=True)]
-    )
 
 
 Floors = Mapping[tuple[str, str, str], Sequence[RooflineRow]]
