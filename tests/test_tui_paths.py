@@ -46,7 +46,7 @@ EIGHT = tuple(cell(rank, "missed" if rank == 3 else "executed", 0 if rank == 3 e
 
 
 def test_paths_that_need_a_look_come_first_with_glyph_and_word() -> None:
-    table = grid(page("paths", full()), "Fast paths 7 of 7")
+    table = grid(page("paths", full()), "Fast paths")
     order = ["missed", "unexpected", "refused_at_start", "executed", "declined", "unproven", "off"]
     assert marks(table, "verdict") == order
     assert texts(table, "verdict") == [word.replace("_", " ") for word in order]
@@ -80,11 +80,21 @@ def test_answer_names_the_worst_and_counts_all() -> None:
     assert first.text.startswith("missed: of 7 fast paths 1 missed, 1 unexpected, 1 refused at start, 1 executed")
 
 
-def test_unproven_leads_the_answer_only_where_nothing_else_is_known() -> None:
+def test_executed_beside_unproven_is_no_pass() -> None:
     some = PathsSection((row("a", "unproven", cell(0, "unproven", 0)), row("b", "executed", cell(0, "executed", 10))))
-    only = PathsSection((row("a", "unproven", cell(0, "unproven", 0)),))
-    firsts = [page("paths", view(found)).blocks[0] for found in (some, only)]
-    assert [b.mark for b in firsts if isinstance(b, Said)] == ["executed", "unproven"]
+    every = PathsSection((row("b", "executed", cell(0, "executed", 10)), row("c", "off", cell(0, "off", 0))))
+    firsts = [page("paths", view(found)).blocks[0] for found in (some, every)]
+    assert [(b.text.partition(":")[0], b.mark) for b in firsts if isinstance(b, Said)] == [
+        ("in part", ""),
+        ("executed", "executed"),
+    ]
+
+
+def test_unproven_leads_before_what_is_off() -> None:
+    both = PathsSection((row("b", "off", cell(0, "off", 0)), row("a", "unproven", cell(0, "unproven", 0))))
+    first = page("paths", view(both)).blocks[0]
+    assert isinstance(first, Said)
+    assert (first.text, first.mark) == ("unproven: of 2 fast paths 1 unproven, 1 off", "unproven")
 
 
 def test_broken_gate_is_said_on_the_matrix() -> None:

@@ -90,6 +90,15 @@ def test_index_stands_beside_attend_with_the_rooflines_figures() -> None:
     assert "from 4,096 tokens on" in text
 
 
+def test_answer_is_measured_only_where_every_byte_is_proven() -> None:
+    whole, part = planes(comm=(row("send", 1, 8),)), planes(comm=(row("send", 1, 8), row("send", 1, None)))
+    firsts = [page("bytes", view(found)).blocks[0] for found in (whole, part)]
+    assert [(b.text, b.mark) for b in firsts if isinstance(b, Said)] == [
+        ("measured: bytes proven of 1 of 1 kind of traffic", "executed"),
+        ("in part: bytes proven of 1 of 2 kinds of traffic", ""),
+    ]
+
+
 @pytest.mark.parametrize("shown", [hollow(), nothing(), view(planes(comm=(row("all_reduce", 1, None),)))])
 def test_no_proven_byte_is_unproven(shown: object) -> None:
     first = page("bytes", shown).blocks[0]  # type: ignore[arg-type]

@@ -31,15 +31,12 @@ def answer(view: View) -> Said:
     counts = Counter(row.verdict for row in found.paths)
     order = sorted(counts, key=place)
     said = ", ".join(f"{counts[verdict]} {verdict.replace('_', ' ')}" for verdict in order)
-    # a path that was looked for and not seen says less than one that ran: unproven leads only where all is
-    worst = next((v for v in order if v != "unproven"), order[0])
-    first = next(
-        (f for f in q.of_question(view, "paths") if f.verdict == worst and worst in {"missed", "unexpected"}), None
-    )
-    return Said(
-        f"{worst.replace('_', ' ')}: of {len(found.paths)} fast paths {said}{f'. {first.claim}' if first else ''}",
-        worst,
-    )
+    worst = order[0]
+    told = [f for f in q.of_question(view, "paths") if f.verdict == worst] if worst in {"missed", "unexpected"} else []
+    tail = f"of {len(found.paths)} fast paths {said}{f'. {told[0].claim}' if told else ''}"
+    if worst == "executed" and counts["unproven"]:
+        return Said(f"in part: {tail}")  # some that ran beside others that nothing proves are no pass
+    return Said(f"{worst.replace('_', ' ')}: {tail}", worst)
 
 
 def place(verdict: str) -> int:
@@ -99,7 +96,8 @@ def _matrix(rows: Sequence[PathRow], lens: Lens) -> Grid:
     said += f" on rank {lens.rank}" if lens.rank is not None else ""
     keys = " and ".join([*["v"] * bool(lens.verdict), *["p"] * bool(lens.phase), *["r"] * (lens.rank is not None)])
     empty = f"No path{said}. Press {keys} to change the filter." if said else "No fast path was judged."
-    return Grid(f"Fast paths {len(shown)} of {len(rows)}", columns, q.keyed(lines), empty)
+    counted = f" {len(shown)} of {len(rows)}" if said else ""
+    return Grid(f"Fast paths{counted}", columns, q.keyed(lines), empty)
 
 
 def _seen(row: PathRow, lens: Lens) -> bool:

@@ -12,7 +12,7 @@ from m3probe.tui.adapters import _question as q
 from m3probe.tui.sheet import Bar, Bars, Block, Cell, Column, Grid, Lens, Line, Said, Sheet
 
 TITLE = "3 bytes"
-BARS = 8
+BARS = 6
 PLANES = (("compute", "compute tensors"), ("state", "persistent state"), ("comm", "communication"))
 NO_TOTAL = ("weights,", "experts read,", "cache pool", "main cache, per", "index cache, per")
 """Beginnings of rows that say what is held, or read by one step: no part of a chart of a recording's traffic."""
@@ -33,9 +33,10 @@ def answer(view: View) -> Said:
     first = next((f for f in q.of_question(view, "bytes") if f.verdict != "unproven"), None)
     if not sized:
         return Said(f"unproven: {head}", q.UNPROVEN)
-    return Said(
-        f"measured: {head}{f'. {first.claim}' if first else ''}", (first and q.mark_of(first.verdict)) or q.GOOD
-    )
+    claim = f". {first.claim}" if first else ""
+    if sized < len(rows) or (found and found.bytes.not_provable):
+        return Said(f"in part: {head}{claim}")
+    return Said(f"measured: {head}{claim}", q.GOOD)
 
 
 def planes(view: View, lens: Lens) -> Sheet:

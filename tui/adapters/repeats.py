@@ -14,7 +14,7 @@ from m3probe.tui.adapters import _question as q
 from m3probe.tui.sheet import Bar, Bars, Block, Column, Grid, Lens, Line, Said, Sheet
 
 TITLE = "2 repeats"
-BARS = 8
+BARS = 6
 COLUMNS = (
     Column("family", wide=True),
     Column("phase"),

@@ -17,7 +17,7 @@ from m3probe.tui.sheet import Bar, Bars, Block, Cell, Column, Grid, Lens, Line, 
 from m3probe.tui.targets import target
 
 TITLE = "1 shapes"
-BARS = 8
+BARS = 6
 MEASURED = {"kernels", "census"}
 EMPTY = (
     "An operator with input shapes (record_shapes) around a GEMM's launch, or a census of the graph, would name one."
