@@ -146,8 +146,8 @@ def test_pair_shows_contract_credit_metrics_and_parts() -> None:
     told = said(sheet)
     assert told[:4] == [
         "better: x",
-        "contract same: same contract",
-        "credit credited: x ran after and not before",
+        "contract: same contract",
+        "credited: x ran after and not before",
         "would tell: a third run",
     ]
     assert (

@@ -60,7 +60,7 @@ def test_chart_has_traffic_of_all_planes_and_nothing_that_is_held() -> None:
     assert bars(sheet) == {"tensors: copy kernel, decode": 2.0, "communication: all_reduce": 1.0}
     assert (chart(sheet).unit, chart(sheet).title) == (
         "MiB",
-        "Largest traffic, whole recording; 1 more without proven bytes",
+        "Largest traffic (1 without bytes)",
     )
 
 

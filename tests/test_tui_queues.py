@@ -100,6 +100,22 @@ def test_unmeasured_queue_is_words_and_what_would_answer() -> None:
     assert told["limit prefix cache: hit 3 %"] == ""
 
 
+def test_unmeasured_queue_is_a_line_of_the_table_and_a_limit_is_none() -> None:
+    words = {
+        "admission": "x",
+        "prefill": "not measured",
+        "kv_transfer": "deferred 0",
+        "front_end": "2.0",
+        "kv_capacity": "not measured",
+    }
+    rows = (row("admission"), row("kv_transfer.in_progress"))
+    table = grid(page("queues", view(QueuesSection(words, rows))), "Queues")
+    assert column(table, "queue") == ["admission", "kv transfer.in progress", "client", "prefill", "front end"]
+    assert texts(table, "trend") == ["steady", "steady", "steady", "NOT MEASURED", "in words"]
+    assert marks(table, "trend")[3] == "unproven"
+    assert texts(table, "mean") == ["4.00", "4.00", "4.00", "—", "—"]
+
+
 def test_client_saw_both_latencies_and_what_littles_law_says() -> None:
     table = grid(page("queues", full()), "What the client saw")
     assert column(table, "TTFT ms") == [100.0, 250.0]
@@ -170,7 +186,7 @@ def test_sample_has_the_rows_of_its_json_and_curves_of_their_most() -> None:
         ("growth /s", "growth_per_s"),
         ("ms in it", "wait_ns"),
     ):
-        assert column(table, name) == [one[key] for one in theirs]
+        assert column(table, name)[: len(theirs)] == [one[key] for one in theirs]
     most = {one["queue"]: one["length_most"] for one in theirs}
     drawn = {curve.title.split(",")[0]: max(v for _, v in curve.points if v is not None) for curve in curves(sheet)}
     assert drawn == {"Requests running": most["decode"], "Requests waiting": most["admission"]}

@@ -38,7 +38,7 @@ def pair_page(pair: Pair, run: RunRow, lens: Lens) -> Sheet:
     blocks: list[Block] = [Said(pair.answer, mark(pair)), *doubts(run)]
     blocks += [Said(f"traced steps say: {text}", dim=True) for text in pair.beside]
     contract = pair.contract
-    blocks.append(Said(f"contract {contract.verdict}: {contract.claim}", CONTRACTS.get(contract.verdict, q.UNPROVEN)))
+    blocks.append(Said(f"contract: {contract.claim}", CONTRACTS.get(contract.verdict, q.UNPROVEN)))
     for found in pair.credits:
         blocks += credited(found)
     blocks.append(Said(pair.moved.text, MOVED.get(pair.moved.verdict, "")))

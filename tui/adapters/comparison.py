@@ -161,7 +161,8 @@ def _required(rows: tuple[Required, ...]) -> list[Block]:
 
 def credited(found: Credit) -> list[Said]:
     """What a change may be put down to, and what would prove it."""
-    said = [Said(f"credit {found.verdict}: {found.text}", CREDITS.get(found.verdict, ""))]
+    head = found.verdict if found.verdict == "credited" else f"credit {found.verdict}"
+    said = [Said(f"{head}: {found.text}", CREDITS.get(found.verdict, ""))]
     return said + ([Said(f"would tell: {found.tell}", dim=True)] if found.tell else [])
 
 

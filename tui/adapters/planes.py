@@ -76,8 +76,8 @@ def _chart(kept: dict[str, tuple[PlaneRow, ...]]) -> list[Bars]:
         for title, row, number in sized
     )
     unproven = sum(row.bytes is None for _, row in moved)
-    more = f"; {unproven} more without proven bytes" if unproven else ""
-    return [Bars(f"Largest traffic, whole recording{more}", bars, bars[0].value, unit)]
+    more = f" ({unproven} without bytes)" if unproven else ""
+    return [Bars(f"Largest traffic{more}", bars, bars[0].value, unit)]
 
 
 def _plane(title: str, rows: tuple[PlaneRow, ...], lens: Lens, *, comm: bool) -> Grid:

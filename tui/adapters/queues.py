@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from m3probe.model.bench_report import BenchRow, BenchSection
+from m3probe.model.bench_report import BenchSection
 from m3probe.model.report import QueueRow, QueuesSection
 from m3probe.model.view import Gauge, View
 from m3probe.present._numbers import UNKNOWN, fixed
 from m3probe.tui.adapters import _question as q
+from m3probe.tui.adapters._queue_client import client
 from m3probe.tui.adapters._queue_curves import curves
 from m3probe.tui.sheet import Block, Cell, Column, Grid, Lens, Line, Said, Sheet
 
@@ -19,7 +20,7 @@ COLUMNS = (
     Column("most", right=True, keep=1),
     Column("last", right=True, keep=1),
     Column("growth /s", right=True),
-    Column("trend", keep=2),
+    Column("trend"),
     Column("came /s", right=True, keep=2),
     Column("left /s", right=True, keep=2),
     Column("ms in it", right=True),
@@ -34,23 +35,11 @@ LIVE = (
     Column("age s", right=True, keep=1),
     Column("absent", keep=0),
 )
-BENCH = (
-    Column("run", wide=True),
-    Column("concurrency", right=True, keep=2),
-    Column("TTFT ms", right=True),
-    Column("TTFT of", keep=4),
-    Column("TPOT ms", right=True),
-    Column("TPOT of", keep=4),
-    Column("waiting", right=True, keep=1),
-    Column("decoding", right=True, keep=1),
-    Column("in flight", right=True),
-    Column("expected", right=True, keep=3),
-    Column("Little's law"),
-)
 CAPACITY = ("kv_capacity", "prefix_cache", "os_limits")
 """Entries of the section that are no queue: what limits one."""
+ROW_OF = {"client": "outside_vllm"}
+"""Rows that the section's words name otherwise."""
 TRENDS = {"grows": q.WARN, "drains": "", "steady": "", "empty": "", "rose_and_fell": ""}
-AGREES = {True: ("agrees", q.GOOD), False: ("differs", q.WARN), None: ("not told", q.UNPROVEN)}
 CHANGE = (
     "The server's /metrics read twice or more under the same load (watch or attach), and the client's bench JSON with "
     "request times beside it"
@@ -85,7 +74,7 @@ def queues(view: View, lens: Lens) -> Sheet:
     blocks: list[Block] = [answer(view), *curves(view), *_live(view)]
     if found is not None:
         blocks += _measured(found)
-    blocks += _client(q.section(view, BenchSection))
+    blocks += client(q.section(view, BenchSection))
     blocks += _little(view, found)
     if found is not None:
         blocks += _words(found)
@@ -104,8 +93,19 @@ def _name(row: QueueRow) -> str:
 
 
 def _measured(found: QueuesSection) -> list[Block]:
-    lines = q.keyed(_line(row) for row in found.queue_rows)
-    return [Grid("Queues, in requests", COLUMNS, lines, "No queue was measured; below stands which input would tell.")]
+    """Every queue in one table, those that nothing was measured of too."""
+    seen = {ROW_OF.get(row.queue, row.queue.partition(".")[0]) for row in found.queue_rows}
+    bare = [name for name in found.queues if name not in seen and name not in CAPACITY]
+    lines = [*map(_line, found.queue_rows), *(_bare(name, found.queues[name]) for name in bare)]
+    return [Grid("Queues, in requests", COLUMNS, q.keyed(lines), "Nothing in this input speaks of a queue.")]
+
+
+def _bare(name: str, text: str) -> Line:
+    """A queue without figures: what is known of it stands in words below the table."""
+    lacks = text.startswith(ABSENT)
+    state = q.word("NOT MEASURED" if lacks else "in words", q.UNPROVEN if lacks else "")
+    cells = [q.word("") if column.name != "trend" else state for column in COLUMNS]
+    return Line(name, (q.word(name.replace("_", " ")), *cells[1:]))
 
 
 def _line(row: QueueRow) -> Line:
@@ -141,35 +141,6 @@ def _gauge(gauge: Gauge) -> tuple[Cell, ...]:
         q.number(gauge.age_s, 1),
         Cell(absent, absent, q.UNPROVEN if absent else ""),
     )
-
-
-def _client(found: BenchSection | None) -> list[Block]:
-    """What the client saw of each run: both latencies, and where its requests were."""
-    if found is None or not found.runs:
-        return []
-    return [
-        Grid(
-            "What the client saw (recorded; waiting, decoding and in flight computed)",
-            BENCH,
-            q.keyed(map(_run, found.runs)),
-        )
-    ]
-
-
-def _run(row: BenchRow) -> Line:
-    said, mark = AGREES[row.consistent]
-    cells = (
-        q.word(row.name),
-        q.number(row.max_concurrency),
-        q.number(row.ttft_ms, 1),
-        q.word(row.ttft_of),
-        q.number(row.tpot_ms, 2),
-        q.word(row.tpot_of),
-        *(q.number(value, 1) for value in (row.waiting, row.decoding, row.in_flight)),
-        q.number(row.expected),
-        q.word(said, mark),
-    )
-    return Line(row.name, cells)
 
 
 def _little(view: View, found: QueuesSection | None) -> list[Said]:

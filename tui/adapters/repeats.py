@@ -91,11 +91,9 @@ def _chart(view: View, rows: Sequence[RepeatRow]) -> list[Bars]:
     bars = [Bar(row.family, (row.ns_per_step or 0.0) / 1e3, f"{us(row.ns_per_step)} µs") for row in timed[:BARS]]
     of, idle = _step(view, phase)
     bars += [idle] if idle else []
-    left = len(timed) - BARS
-    more = f"; {plural(left, 'smaller family', 'smaller families')} in the table" if left > 0 else ""
-    length = "" if of is None else f", of {fixed(of, 1)} µs"
+    length = "" if of is None else f" of {fixed(of, 1)} µs"
     high = max([of or 0.0, *(bar.value for bar in bars)])
-    return [Bars(f"Kernel time of a {phase} step{length}{more}", tuple(bars), high, "µs")]
+    return [Bars(f"{phase.capitalize()} step{length}: largest kernel times", tuple(bars), high, "µs")]
 
 
 def _step(view: View, phase: str) -> tuple[float | None, Bar | None]:
