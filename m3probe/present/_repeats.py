@@ -93,10 +93,11 @@ def _costs(page: Page, costs: Costs) -> None:
     )
     table(page, (Column("decode costs", title=True), number("ms")), [(what, ms(ns, 3)) for what, ns in rows])
     bound = f"unknown ({UNKNOWN})" if costs.launch_bound is None else "yes" if costs.launch_bound else "no"
-    page.say((f"launch-bound: {bound}; {_mixed(costs)}", ""), indent=2, hang=2)
+    page.say((f"launch-bound: {bound}; {mixed_text(costs)}", ""), indent=2, hang=2)
 
 
-def _mixed(costs: Costs) -> str:
+def mixed_text(costs: Costs) -> str:
+    """What decode tokens cost that were made beside prefill."""
     tokens = costs.decode_tokens_in_mixed_steps
     if tokens is None:
         return f"decode tokens made in mixed steps: {UNKNOWN}"
