@@ -44,7 +44,7 @@ def row(rooms: str = "", at_import: str = "", inside: str = "") -> Row:
 
 EVERYTHING = (
     "analyzers attach collectors comparing doctor errors fastpaths gates hardware kernels legs live_assert live_serve "
-    "model pipeline plugs present readers recipe registry rules schema sources tui vllm_source workload "
+    "model pipeline plugs present readers recipe registry rules schema sources tui viewing vllm_source workload "
     "_arguments _live_words _outputs _path_calls _streams"
 )
 # The row of a room is its folder's name; a module of m3probe/ itself has its own. `errors` and the version are for all.
@@ -71,6 +71,7 @@ TABLE = {
     "rules": row("model schema kernels registry", "", "numpy"),
     "legs": row("comparing schema model rules"),
     "comparing": row("analyzers fastpaths hardware model pipeline plugs recipe schema sources workload"),
+    "viewing": row("attach comparing model pipeline readers schema sources workload _arguments", "numpy msgspec"),
     "_outputs": row("model present _streams"),
     "live_assert": row("attach model"),
     "live_serve": row("attach model present", "msgspec"),
