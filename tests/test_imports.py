@@ -71,7 +71,7 @@ TABLE = {
     "rules": row("model schema kernels registry", "", "numpy"),
     "legs": row("comparing schema model rules"),
     "comparing": row("analyzers fastpaths hardware model pipeline plugs recipe schema sources workload"),
-    "viewing": row("attach comparing model pipeline readers schema sources workload _arguments", "numpy msgspec"),
+    "viewing": row("analyzers attach comparing model pipeline readers schema sources workload", "numpy msgspec"),
     "_outputs": row("model present _streams"),
     "live_assert": row("attach model"),
     "live_serve": row("attach model present", "msgspec"),

@@ -54,7 +54,7 @@ def test_labels_that_come_and_go_do_not_pile_up(monkeypatch: pytest.MonkeyPatch)
     hands.feed._book._most = 500
     hands.feed._paced.due_s = hands.now + 1190.0
     most = 0
-    for second in range(0, 1200):
+    for second in range(1200):
         values = {"generation_tokens_total": 10 * second, f'demo_info{{request="{second}"}}': 1}
         hands.bodies = [page(values).encode()]
         view = hands.feed.poll(nobody, never)
