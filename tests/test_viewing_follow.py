@@ -44,10 +44,8 @@ def followed(folder: Path) -> Followed:
 
 def ends(path: Path) -> list[int]:
     """Where the frames of a file end."""
-    cut, found = Cut(), []
-    for _ in payloads(path.read_bytes(), cut, len(MAGIC)):
-        found.append(cut.at)
-    return found
+    cut = Cut()
+    return [cut.at for _ in payloads(path.read_bytes(), cut, len(MAGIC))]
 
 
 def write(folder: Path, share: float) -> None:
@@ -113,11 +111,11 @@ def test_scrubbing_shows_what_was_written_until_then_and_the_end_again(tmp_path:
     followed_ = followed(tmp_path / "rec")
     whole = followed_.poll()
     assert whole.replay is None and whole.recording is not None
-    followed_.feed.scrub(-4.0)
+    followed_.feed.scrub(-6.0)
     back = followed_.poll()
     assert back.word is Word.REPLAY and back.replay is not None and back.recording is not None
     at, length = back.replay
-    assert length - at == pytest.approx(4.0)
+    assert length - at == pytest.approx(6.0)
     # counted without the replay: finished requests have their own times
     times = whole.recording.tables["requests"]["mono_ns"]
     wall = (

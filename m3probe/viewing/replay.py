@@ -122,7 +122,8 @@ def _timed(name: str, table: Table, limit: Array, whole: Array) -> Array:
     if column is None or name in _NOT_WALL or not len(table):
         return every
     until = (whole if column == "start_ns" else limit)[table["file"]]
-    return (table[column] <= until) | (table[column] == NONE)
+    kept: Array = (table[column] <= until) | (table[column] == NONE)
+    return kept
 
 
 def _cut(table: Table, mask: Array, places: Mapping[str, Array]) -> Table:
