@@ -173,6 +173,10 @@ def test_two_servers_behind_one_name_are_told_and_have_no_rates() -> None:
     assert view.word is Word.BAD_DATA
     assert "several servers" in view.detail
     assert gauge(view, "output_tokens_per_s").value is None
+    for _ in range(70):  # one of them is gone: what is left can be believed again
+        view = hands.poll(1.0)
+    assert view.word is Word.LIVE
+    assert gauge(view, "output_tokens_per_s").value == 0.0
 
 
 # --- states ------------------------------------------------------------------------------------------------------------

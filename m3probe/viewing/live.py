@@ -30,6 +30,8 @@ STALE_S = 15.0
 """A server that has not answered for so long is DOWN."""
 MARKED_S = 10.0
 """A restart is the word of the view for so long."""
+FLIPPED_S = 60.0
+"""A balancer of two shows itself again within seconds; a server that was replaced is the only one after a while."""
 NEEDED = 2
 """Pages before there is a rate."""
 REPORT_SHARE, REPORT_LEAST_S = 0.01, 2.0
@@ -52,14 +54,19 @@ class _Seen:
     began_with_reset: bool = False
     resets: deque[float] = field(default_factory=lambda: deque(maxlen=64))
     starts: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_STARTS))
-    several: bool = False
+    flipped_s: float | None = None
+    """When a start time came back that had been another one's before."""
+
+    def several(self, now_s: float) -> bool:
+        """Whether more than one server answers at this address."""
+        return self.flipped_s is not None and now_s - self.flipped_s < FLIPPED_S
 
     def take(self, page: Page, row: Row, at_s: float) -> None:
         """One page more."""
         began = row.began
         started = page.started_s
         if math.isfinite(started) and (not self.starts or self.starts[-1] != started):
-            self.several = self.several or started in self.starts
+            self.flipped_s = at_s if started in self.starts else self.flipped_s
             began = Break.RESET if self.starts else began
             self.starts.append(started)
         if began is not Break.NONE:
@@ -147,7 +154,7 @@ class UrlFeed:
 
     def _judge(self, told: Told) -> None:
         """The report of the kept pages, where it is time and a page is new."""
-        if self._judged_page == self._seen.pages or not self._paced.due(self._clock()) or self._seen.several:
+        if self._judged_page == self._seen.pages or not self._paced.due(self._clock()) or self._seen.several(self._clock()):
             return
         from m3probe.pipeline import ANALYZERS, report
 
@@ -201,7 +208,7 @@ class UrlFeed:
     def _well(self, now: float) -> tuple[Word, str]:
         """States of a server whose last answer was a page."""
         seen = self._seen
-        if seen.several:
+        if seen.several(now):
             return Word.BAD_DATA, SEVERAL
         if not self._book.columns.present:
             return Word.PARTIAL, FOREIGN
@@ -221,7 +228,7 @@ class UrlFeed:
         window = math.inf if self._window_s is None else self._window_s
         held = seen.history.since(last - max(window, DRAWN_S) - EVERY_S / 2)
         inside = held.since(last - window - EVERY_S / 2).newest_epoch()
-        looked = Looked(self._book.columns, now, inside.since(last) if seen.several else inside, thinned(held))
+        looked = Looked(self._book.columns, now, inside.since(last) if seen.several(now) else inside, thinned(held))
         return gauges(Context(looked, now - last, seen.began_with_reset, tuple(now - at for at in seen.resets)))
 
     def _source(self, word: Word, detail: str, found: Mapping[str, Gauge]) -> SourceState:
