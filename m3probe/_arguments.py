@@ -168,7 +168,7 @@ def _add_compare(verbs: argparse._SubParsersAction[Parser]) -> None:
     gate = (
         "try a gate: the later run's way from N rows on, over the recorded histogram of every operation that both timed"
     )
-    parser.add_argument("--gate", type=_count, metavar="N", help=gate)
+    parser.add_argument("--gate", type=_values.count, metavar="N", help=gate)
     parser.add_argument("--explain", action="store_true", help="with the arithmetic, and everything that was matched")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     parser.add_argument("--no-progress", action="store_true", help="no progress on stderr")

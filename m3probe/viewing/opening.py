@@ -9,6 +9,7 @@ from pathlib import Path
 from m3probe.comparing import AskedRun
 from m3probe.errors import UsageError
 from m3probe.model.view import Feed, View
+from m3probe.schema.frames import SUFFIX
 from m3probe.viewing import feed_of
 from m3probe.viewing.offline import PathFeed
 from m3probe.workload import Workload
@@ -34,7 +35,20 @@ def feed_of_words(args: argparse.Namespace, workload: Workload) -> Feed:
     alone = [name for name in _OF_A_SERVER if getattr(args, name)]
     if alone and not servers:
         raise UsageError(f"--{alone[0]} says how a running server is reached", next_move="Give its address or its pid")
-    return feed_of(words, workload, headers=dict(args.header), cacert=args.cacert, out=args.out)
+    if servers:
+        return _server(words, args)
+    paths = [Path(word) for word in words]
+    if len(paths) == 1 and is_recording(paths[0]):
+        from m3probe.viewing.follow import FollowFeed
+
+        return FollowFeed(paths[0], workload)
+    return PathFeed(paths, workload)
+
+
+def _server(words: list[str], args: argparse.Namespace) -> Feed:
+    if len(words) > 1:
+        raise UsageError("a server is looked at alone", next_move="Give its address or its pid, without files")
+    return feed_of(words[0], headers=dict(args.header), cacert=args.cacert, out=args.out)
 
 
 def is_server(word: str) -> bool:
@@ -42,6 +56,11 @@ def is_server(word: str) -> bool:
     if word.startswith(("http://", "https://")):
         return True
     return (word == "auto" or (word.isascii() and word.isdecimal())) and not Path(word).exists()
+
+
+def is_recording(path: Path) -> bool:
+    """A folder of guests' files: it may still grow, and its time can be gone through."""
+    return path.is_dir() and any(path.glob(f"*{SUFFIX}"))
 
 
 def settled(feed: Feed) -> View:
