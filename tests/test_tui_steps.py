@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +88,15 @@ def test_families_are_bars_from_zero_and_the_small_ones_share_one(view: View) ->
         ("gemm", "0.020 ms, 1 kernel, 33.3 %"),
     ]
     assert bars.high == pytest.approx(0.04)
+
+
+def test_a_rank_that_recorded_fewer_steps_is_named_and_gets_no_figure() -> None:
+    rows = tuple(StepRow(rank, "s", "decode", 8, 8, 40, 40_000, "FULL") for rank in (0, 0, 1, 2, 2))
+    view = view_of(report_of([], replace(summary(), steps=rows)))
+    page = step(view, Lens(), "1")
+    assert column(grid(page, "The same step"), "rank") == ["0", "2"]
+    assert "Without a step 1: rank 1. It recorded fewer." in said(page)
+    assert not any("recorded fewer" in text for text in said(step(view, Lens(), "2")))
 
 
 @pytest.mark.parametrize("which", ["4", "-1", "x", "", "99999999999999999999"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from m3probe.model.recording import Recording
 from m3probe.model.report import StepRow, SummarySection
@@ -111,7 +112,12 @@ def step(view: View, _lens: Lens, which: str) -> Sheet:
         raise KeyError(f"step {which} is not in this recording (any more)")
     row = int(which)
     place = sum(each.rank == rows[row].rank for each in rows[:row])
-    blocks: list[Block] = [Said(_what(rows[row], place)), _across(view.recording, rows, _same_place(rows, row, place))]
+    same = _same_place(rows, row, place)
+    blocks: list[Block] = [
+        Said(_what(rows[row], place)),
+        _across(view.recording, rows, same),
+        *_shorter(rows, same, place),
+    ]
     rec = view.recording
     if rec is None:
         blocks.append(Said("Its kernels cannot be shown: no recording is open, the report alone is.", "unproven"))
@@ -139,12 +145,22 @@ def _same_place(rows: Sequence[StepRow], row: int, place: int) -> list[int]:
     return sorted(found, key=lambda at: rows[at].rank or 0)
 
 
+def _shorter(rows: Sequence[StepRow], same: list[int], place: int) -> list[Said]:
+    """Ranks whose recording ends before this step."""
+    there = {rows[at].rank for at in same}
+    lacking = sorted({each.rank for each in rows if each.rank is not None} - there) if there != {None} else []
+    names = ", ".join(map(str, lacking))
+    return [Said(f"Without a step {place:,}: rank {names}. It recorded fewer.", "unproven")] if lacking else []
+
+
 def _across(rec: Recording | None, rows: Sequence[StepRow], same: list[int]) -> Grid:
     comm = (Column("comm", right=True), Column("comm ms", right=True))
     columns = (Column("step", right=True, keep=1), *COLUMNS[1:4], *COLUMNS[5:9], *comm, COLUMNS[9])
     title = "The same step on every rank, by its place, recorded"
 
+    @cache
     def line(at: int) -> Line:
+        # a mask over all kernels for each rank: not again with every key
         made = _line(same[at], rows[same[at]])
         told = made.cells
         return Line(made.key, (told[0], *told[1:4], *told[5:9], *_comm(rec, same[at]), told[9]), made.opens)
