@@ -20,6 +20,7 @@ from m3probe.model.report import StepRow, Summary, SummarySection
 from m3probe.model.tables import TABLES
 from m3probe.model.view import View
 from m3probe.pipeline import open_recording, report
+from m3probe.tui.adapters import _in_step
 from m3probe.tui.adapters.steps import step, steps
 from m3probe.tui.sheet import Bars, Lens, Strip
 
@@ -79,6 +80,14 @@ def test_kernels_stand_in_the_order_of_their_launches_and_count_from_the_steps_b
         ["0", HOSTILE, "unknown", "40.0", "5.00", "—", "7", HOSTILE],
         ["1", "nvjet_sm90_tst_64x8_TNT", "gemm", "20.0", "10.00", "4 x 24 x 1", "7", "nvjet_sm90_tst_64x8_TNT"],
     ]
+
+
+def test_more_kernels_than_can_be_sorted_within_a_key_stay_in_order_of_record(
+    view: View, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_in_step, "MOST_SORTED", 1)
+    shown = grid(step(view, Lens(), "1"), "Kernels in order of record, too many to sort")
+    assert column(shown, "family") == ["gemm", "unknown"]
 
 
 def test_families_are_bars_from_zero_and_the_small_ones_share_one(view: View) -> None:
