@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from m3probe.model.report import StepRow, Summary, SummarySection
 from m3probe.model.tables import TABLES
 from m3probe.model.view import View
 from m3probe.pipeline import open_recording, report
+from m3probe.tui.adapters import _in_step
 from m3probe.tui.adapters.steps import step, steps
 from m3probe.tui.sheet import Bars, Lens, Strip
 
@@ -80,6 +82,14 @@ def test_kernels_stand_in_the_order_of_their_launches_and_count_from_the_steps_b
     ]
 
 
+def test_more_kernels_than_can_be_sorted_within_a_key_stay_in_order_of_record(
+    view: View, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_in_step, "MOST_SORTED", 1)
+    shown = grid(step(view, Lens(), "1"), "Kernels in order of record, too many to sort")
+    assert column(shown, "family") == ["gemm", "unknown"]
+
+
 def test_families_are_bars_from_zero_and_the_small_ones_share_one(view: View) -> None:
     bars = next(block for block in step(view, Lens(), "2").blocks if isinstance(block, Bars))
     assert [(bar.label, bar.text) for bar in bars.bars] == [
@@ -87,6 +97,15 @@ def test_families_are_bars_from_zero_and_the_small_ones_share_one(view: View) ->
         ("gemm", "0.020 ms, 1 kernel, 33.3 %"),
     ]
     assert bars.high == pytest.approx(0.04)
+
+
+def test_a_rank_that_recorded_fewer_steps_is_named_and_gets_no_figure() -> None:
+    rows = tuple(StepRow(rank, "s", "decode", 8, 8, 40, 40_000, "FULL") for rank in (0, 0, 1, 2, 2))
+    view = view_of(report_of([], replace(summary(), steps=rows)))
+    page = step(view, Lens(), "1")
+    assert column(grid(page, "The same step"), "rank") == ["0", "2"]
+    assert "Without a step 1: rank 1. It recorded fewer." in said(page)
+    assert not any("recorded fewer" in text for text in said(step(view, Lens(), "2")))
 
 
 @pytest.mark.parametrize("which", ["4", "-1", "x", "", "99999999999999999999"])

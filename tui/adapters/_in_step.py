@@ -6,11 +6,14 @@ from m3probe.model.recording import Recording
 from m3probe.model.tables import NONE, Array
 from m3probe.present._numbers import ms, per, percent, plural
 from m3probe.schema.verdicts import FAMILIES, Family
-from m3probe.tui.adapters._told import words
-from m3probe.tui.sheet import Bar, Bars
+from m3probe.tui.adapters import _cells as cells
+from m3probe.tui.adapters._told import Lazy, whole, words
+from m3probe.tui.sheet import Bar, Bars, Block, Column, Grid, Line
 
 MOST_BARS = 5
 """Families with a bar of their own, so that kernels stand on the same small screen."""
+MOST_SORTED = 200_000
+"""Kernels of one step that are put in launch order: 20 ms; a step of four million would take half a second a key."""
 
 
 def kernels_of(rec: Recording, step: int) -> Array:
@@ -57,3 +60,36 @@ def bars(rec: Recording, rows: Array) -> Bars:
 
 def _bar(label: str, count: int, ns: int, total: int) -> Bar:
     return Bar(label, ns / 1e6, f"{ms(ns, 3)} ms, {plural(count, 'kernel')}, {percent(per(ns, total))} %")
+
+
+def kernel_blocks(rec: Recording, row: int) -> list[Block]:
+    """Families as bars and every kernel of one step."""
+    rows = kernels_of(rec, row)
+    if not len(rows):
+        return [Grid("Kernels, recorded", (Column("#", right=True), *cells.KERNEL), (), _without(rec, row))]
+    sort = len(rows) <= MOST_SORTED
+    order = in_launch_order(rec, rows) if sort else rows
+
+    def line(at: int) -> Line:
+        here = int(order[at])
+        return Line(f"kernels/{here}", (whole(at), *cells.kernel(rec, here)))
+
+    columns = (Column("#", right=True), *(each for each in cells.KERNEL if each.name != "step"))
+    without = next(at for at, each in enumerate(cells.KERNEL) if each.name == "step") + 1
+
+    def bare(at: int) -> Line:
+        made = line(at)
+        return Line(made.key, made.cells[:without] + made.cells[without + 1 :])
+
+    by = "as launched" if sort else "in order of record, too many to sort"
+    title = f"Kernels {by}, recorded; start: from the step's begin"
+    return [bars(rec, rows), Grid(title, columns, Lazy(len(order), bare))]
+
+
+def _without(rec: Recording, row: int) -> str:
+    replays = int(((rec.launches["step"] == row) & rec.graph_launches).sum())
+    if replays:
+        return (
+            f"No kernel record belongs to this step: it launched {replays:,} graph(s) whose kernels were not recorded."
+        )
+    return "No kernel record belongs to this step."

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from m3probe.model.recording import Recording
 from m3probe.model.report import StepRow, SummarySection
 from m3probe.model.view import View
 from m3probe.present._numbers import UNKNOWN, plural
 from m3probe.schema.verdicts import Family
-from m3probe.tui.adapters import _cells as cells
 from m3probe.tui.adapters._guest_steps import guest_steps, mean_steps
-from m3probe.tui.adapters._in_step import bars, family_time, in_launch_order, kernels_of
+from m3probe.tui.adapters._in_step import family_time, kernel_blocks, kernels_of
 from m3probe.tui.adapters._timeline import timeline
 from m3probe.tui.adapters._told import Lazy, in_ms, lacks, whole, without
 from m3probe.tui.sheet import Block, Cell, Column, Grid, Lens, Line, Said, Sheet
@@ -30,9 +30,6 @@ COLUMNS = (
     Column("graph", keep=2),
     Column("annotation", wide=True, keep=3),
 )
-
-MOST_SORTED = 200_000
-"""Kernels of one step that are put in launch order: 20 ms; a step of four million would take half a second a key."""
 
 
 def steps(view: View, lens: Lens) -> Sheet:
@@ -111,12 +108,17 @@ def step(view: View, _lens: Lens, which: str) -> Sheet:
         raise KeyError(f"step {which} is not in this recording (any more)")
     row = int(which)
     place = sum(each.rank == rows[row].rank for each in rows[:row])
-    blocks: list[Block] = [Said(_what(rows[row], place)), _across(view.recording, rows, _same_place(rows, row, place))]
+    same = _same_place(rows, row, place)
+    blocks: list[Block] = [
+        Said(_what(rows[row], place)),
+        _across(view.recording, rows, same),
+        *_shorter(rows, same, place),
+    ]
     rec = view.recording
     if rec is None:
         blocks.append(Said("Its kernels cannot be shown: no recording is open, the report alone is.", "unproven"))
     else:
-        blocks += _kernels(rec, row)
+        blocks += kernel_blocks(rec, row)
     return Sheet(f"step {row:,}", tuple(blocks))
 
 
@@ -139,12 +141,22 @@ def _same_place(rows: Sequence[StepRow], row: int, place: int) -> list[int]:
     return sorted(found, key=lambda at: rows[at].rank or 0)
 
 
+def _shorter(rows: Sequence[StepRow], same: list[int], place: int) -> list[Said]:
+    """Ranks whose recording ends before this step."""
+    there = {rows[at].rank for at in same}
+    lacking = sorted({each.rank for each in rows if each.rank is not None} - there) if there != {None} else []
+    names = ", ".join(map(str, lacking))
+    return [Said(f"Without a step {place:,}: rank {names}. It recorded fewer.", "unproven")] if lacking else []
+
+
 def _across(rec: Recording | None, rows: Sequence[StepRow], same: list[int]) -> Grid:
     comm = (Column("comm", right=True), Column("comm ms", right=True))
     columns = (Column("step", right=True, keep=1), *COLUMNS[1:4], *COLUMNS[5:9], *comm, COLUMNS[9])
     title = "The same step on every rank, by its place, recorded"
 
+    @cache
     def line(at: int) -> Line:
+        # a mask over all kernels for each rank: not again with every key
         made = _line(same[at], rows[same[at]])
         told = made.cells
         return Line(made.key, (told[0], *told[1:4], *told[5:9], *_comm(rec, same[at]), told[9]), made.opens)
@@ -158,35 +170,3 @@ def _comm(rec: Recording | None, step: int) -> tuple[Cell, Cell]:
         return Cell(UNKNOWN), Cell(UNKNOWN)
     count, ns = family_time(rec, kernels_of(rec, step)).get(Family.COMM, (0, None))
     return whole(count), in_ms(ns, 3)
-
-
-def _kernels(rec: Recording, row: int) -> list[Block]:
-    rows = kernels_of(rec, row)
-    if not len(rows):
-        return [Grid("Kernels, recorded", (Column("#", right=True), *cells.KERNEL), (), _without(rec, row))]
-    sort = len(rows) <= MOST_SORTED
-    order = in_launch_order(rec, rows) if sort else rows
-
-    def line(at: int) -> Line:
-        here = int(order[at])
-        return Line(f"kernels/{here}", (whole(at), *cells.kernel(rec, here)))
-
-    columns = (Column("#", right=True), *(each for each in cells.KERNEL if each.name != "step"))
-    without = next(at for at, each in enumerate(cells.KERNEL) if each.name == "step") + 1
-
-    def bare(at: int) -> Line:
-        made = line(at)
-        return Line(made.key, made.cells[:without] + made.cells[without + 1 :])
-
-    by = "as launched" if sort else "in order of record, too many to sort"
-    title = f"Kernels {by}, recorded; start: from the step's begin"
-    return [bars(rec, rows), Grid(title, columns, Lazy(len(order), bare))]
-
-
-def _without(rec: Recording, row: int) -> str:
-    replays = int(((rec.launches["step"] == row) & rec.graph_launches).sum())
-    if replays:
-        return (
-            f"No kernel record belongs to this step: it launched {replays:,} graph(s) whose kernels were not recorded."
-        )
-    return "No kernel record belongs to this step."
