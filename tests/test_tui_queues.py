@@ -107,8 +107,9 @@ def test_unmeasured_queue_is_a_line_of_the_table_and_a_limit_is_none() -> None:
         "kv_transfer": "deferred 0",
         "front_end": "2.0",
         "kv_capacity": "not measured",
+        "outside_vllm": "said of the row client",
     }
-    rows = (row("admission"), row("kv_transfer.in_progress"))
+    rows = (row("admission"), row("kv_transfer.in_progress"), row("client"))
     table = grid(page("queues", view(QueuesSection(words, rows))), "Queues")
     assert column(table, "queue") == ["admission", "kv transfer.in progress", "client", "prefill", "front end"]
     assert texts(table, "trend") == ["steady", "steady", "steady", "NOT MEASURED", "in words"]
