@@ -166,6 +166,13 @@ def test_absent_live_figure_is_a_word_and_never_zero() -> None:
     assert column(table, "value") == [None, 0.0]
 
 
+def test_page_says_whether_figures_are_recorded_or_computed() -> None:
+    section = QueuesSection({}, (row("admission"),))
+    assert any(text.startswith("recorded from sampled") for text in said(page("queues", view(section))))
+    live = view(section, gauges={"running": gauge("running", 1.0)})
+    assert any(text.startswith("computed from sampled") for text in said(page("queues", live)))
+
+
 @pytest.mark.parametrize("shown", [hollow(), nothing(), sample(GRAPH)[0]])
 def test_without_a_queue_the_answer_is_unproven(shown: object) -> None:
     assert first(page("queues", shown)).mark == "unproven"  # type: ignore[arg-type]
