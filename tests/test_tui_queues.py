@@ -107,8 +107,9 @@ def test_unmeasured_queue_is_a_line_of_the_table_and_a_limit_is_none() -> None:
         "kv_transfer": "deferred 0",
         "front_end": "2.0",
         "kv_capacity": "not measured",
+        "outside_vllm": "said of the row client",
     }
-    rows = (row("admission"), row("kv_transfer.in_progress"))
+    rows = (row("admission"), row("kv_transfer.in_progress"), row("client"))
     table = grid(page("queues", view(QueuesSection(words, rows))), "Queues")
     assert column(table, "queue") == ["admission", "kv transfer.in progress", "client", "prefill", "front end"]
     assert texts(table, "trend") == ["steady", "steady", "steady", "NOT MEASURED", "in words"]
@@ -163,6 +164,13 @@ def test_absent_live_figure_is_a_word_and_never_zero() -> None:
     table = grid(page("queues", view(gauges={"kv_usage": gone, "running": gauge("running", 0.0)})), "Figures now")
     assert (texts(table, "value"), texts(table, "absent")) == (["—", "0"], ["NOT EXPOSED", ""])
     assert column(table, "value") == [None, 0.0]
+
+
+def test_page_says_whether_figures_are_recorded_or_computed() -> None:
+    section = QueuesSection({}, (row("admission"),))
+    assert any(text.startswith("recorded from sampled") for text in said(page("queues", view(section))))
+    live = view(section, gauges={"running": gauge("running", 1.0)})
+    assert any(text.startswith("computed from sampled") for text in said(page("queues", live)))
 
 
 @pytest.mark.parametrize("shown", [hollow(), nothing(), sample(GRAPH)[0]])

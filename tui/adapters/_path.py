@@ -46,7 +46,7 @@ def detail(view: View, lens: Lens, row: PathRow, every: PathsSection) -> Sheet:
         if row.names_from_source
         else "its kernel names were seen in real traces"
     )
-    blocks.append(q.origin((), names))
+    blocks.append(q.origin(view, (), names))
     return Sheet(row.title, tuple(blocks), change=CHANGE)
 
 

@@ -65,17 +65,6 @@ def word(text: str, mark: str = "", raw: Raw = None) -> Cell:
     return Cell(text or UNKNOWN, (text or None) if raw is None else raw, mark)
 
 
-def ordered(rows: Iterable[Line], at: int, *, down: bool = True) -> tuple[Line, ...]:
-    """Lines by one cell's raw figure, unknown last, as they came where it is the same."""
-
-    def key(line: Line) -> tuple[bool, float]:
-        raw = line.cells[at].raw
-        figure = float(raw) if isinstance(raw, int | float) else None
-        return figure is None, 0.0 if figure is None else -figure if down else figure
-
-    return tuple(sorted(rows, key=key))
-
-
 def keyed(lines: Iterable[Line]) -> tuple[Line, ...]:
     """The same lines; a key that stands twice gets a number, so that a cursor stays on one of them."""
     seen: dict[str, int] = {}
@@ -140,11 +129,11 @@ def nothing(what: str, chosen: str | None) -> str:
     return f"No {what} in phase {chosen}. Press p to change the filter." if chosen else f"No {what} was recorded."
 
 
-def origin(evidence: Iterable[str], more: str = "") -> Said:
-    """Where the page's figures come from, as an aside."""
+def origin(view: View, evidence: Iterable[str] = (), more: str = "") -> Said:
+    """Where the page's figures come from, as an aside: recorded, or computed from what a server says while it runs."""
     kinds = ", ".join(sorted(set(filter(None, evidence))))
     from_ = f" from {kinds}" if kinds else ""
-    return Said(f"recorded{from_}{'; ' + more if more else ''}", dim=True)
+    return Said(f"{'computed' if view.gauges else 'recorded'}{from_}{'; ' + more if more else ''}", dim=True)
 
 
 def hidden(view: View) -> tuple[Said, ...]:

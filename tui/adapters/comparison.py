@@ -67,7 +67,7 @@ def comparison(view: View, _lens: Lens) -> Sheet:
     blocks.append(_runs(found))
     blocks.append(_trail(found))
     blocks += _required(found.required)
-    blocks.append(q.origin((), "ratios are after over before; a filter of phase shows in each run's own page"))
+    blocks.append(q.origin(view, (), "ratios are after over before; a filter of phase shows in each run's own page"))
     return Sheet(TITLE, tuple(blocks), change=CHANGE)
 
 

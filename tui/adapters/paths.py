@@ -56,7 +56,7 @@ def paths(view: View, lens: Lens) -> Sheet:
     answered = [gate for gate in found.gates if gate.verdict is not GateState.UNPROVEN]
     blocks += [Said(f"gate {g.verdict}: {g.title}: {g.text}", GATES[g.verdict]) for g in answered]
     ranks = "a cell is the worst of all ranks; r shows one" if lens.rank is None else f"rank {lens.rank} alone"
-    blocks.append(q.origin((), f"executed/all steps of a phase; {ranks}"))
+    blocks.append(q.origin(view, (), f"executed/all steps of a phase; {ranks}"))
     return Sheet(TITLE, tuple(blocks), change=CHANGE)
 
 
@@ -91,7 +91,7 @@ def _matrix(rows: Sequence[PathRow], lens: Lens) -> Grid:
     )
     shown = [row for row in rows if lens.verdict in {None, row.verdict} and _seen(row, lens)]
     lines = [_line(row, phases, lens) for row in sorted(shown, key=lambda row: (place(row.verdict), row.title))]
-    said = f" with verdict {lens.verdict}" if lens.verdict else ""
+    said = f" with verdict {lens.verdict.replace('_', ' ')}" if lens.verdict else ""
     said += f" in phase {lens.phase}" if lens.phase else ""
     said += f" on rank {lens.rank}" if lens.rank is not None else ""
     keys = " and ".join([*["v"] * bool(lens.verdict), *["p"] * bool(lens.phase), *["r"] * (lens.rank is not None)])

@@ -51,7 +51,7 @@ def planes(view: View, lens: Lens) -> Sheet:
     blocks += _index(view)
     blocks += _not_provable(found.bytes)
     blocks += q.findings_grid(q.of_question(view, "bytes"))
-    blocks.append(q.origin(row.evidence for rows in kept.values() for row in rows))
+    blocks.append(q.origin(view, (row.evidence for rows in kept.values() for row in rows)))
     return Sheet(TITLE, tuple(blocks), change=CHANGE)
 
 

@@ -79,7 +79,7 @@ def queues(view: View, lens: Lens) -> Sheet:
     if found is not None:
         blocks += _words(found)
     blocks += q.findings_grid(q.of_question(view, "queues"))
-    blocks.append(q.origin((row.basis for row in (found.queue_rows if found else ())), _scope(lens)))
+    blocks.append(q.origin(view, (row.basis for row in (found.queue_rows if found else ())), _scope(lens)))
     return Sheet(TITLE, tuple(blocks), change=CHANGE)
 
 

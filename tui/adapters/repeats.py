@@ -71,7 +71,7 @@ def repeats(view: View, lens: Lens) -> Sheet:
     blocks += _costs(found.costs)
     blocks += q.findings_grid(q.of_question(view, "repeats"))
     blocks.append(
-        q.origin((row.evidence for row in rows), "means over steps; kernel time, beside which other work may run")
+        q.origin(view, (row.evidence for row in rows), "means over steps; kernel time, beside which other work may run")
     )
     return Sheet(TITLE, tuple(blocks), change=CHANGE)
 

@@ -79,7 +79,7 @@ def shapes(view: View, lens: Lens) -> Sheet:
     blocks += _tuned(view)
     blocks += q.findings_grid([f for f in q.of_question(view, "shapes") if f.verdict != "unproven"])
     ranks = "" if lens.rank is None else "; of all ranks together, whatever the rank filter"
-    blocks.append(q.origin((row.evidence for row in rows), f"x least is computed from the device's peaks{ranks}"))
+    blocks.append(q.origin(view, (row.evidence for row in rows), f"x least is computed from the device's peaks{ranks}"))
     return Sheet(TITLE, tuple(blocks), change=CHANGE)
 
 
