@@ -219,6 +219,16 @@ async def shown(pilot: object) -> None:
             return
 
 
+async def until(pilot: object, true: object) -> None:
+    """Wait for what a thread does."""
+    for _ in range(500):
+        if true():
+            await pilot.pause()
+            return
+        await pilot.pause(0.01)
+    raise AssertionError("it did not come")
+
+
 def text_of(it: M3ProbeApp) -> str:
     """What stands on the screen, a line a row."""
     _width, height = it.size
