@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from m3probe.tui.looks import LOOKS, look, to_ascii
 from m3probe.tui.sheet import Bar, Bars, Curve, Said, Strip
 from m3probe.tui.widgets.bars import BarsPart, drawn

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 
 import pytest
-from m3probe.tui.theme import INKS, THEMES, Ascii, NoHue
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
 from textual.theme import Theme
 from tree import ROOT
+
+from m3probe.tui.theme import INKS, THEMES, Ascii, NoHue
 
 
 def luminance(colour: str) -> float:

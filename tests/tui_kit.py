@@ -219,6 +219,16 @@ async def shown(pilot: object) -> None:
             return
 
 
+async def until(pilot: object, true: object) -> None:
+    """Wait for what a thread does."""
+    for _ in range(500):
+        if true():
+            await pilot.pause()
+            return
+        await pilot.pause(0.01)
+    raise AssertionError("it did not come")
+
+
 def text_of(it: M3ProbeApp) -> str:
     """What stands on the screen, a line a row."""
     _width, height = it.size
@@ -228,7 +238,7 @@ def text_of(it: M3ProbeApp) -> str:
 
 def svg_of(it: M3ProbeApp) -> str:
     """The screen as SVG without what differs from run to run."""
-    return re.sub(r"terminal-\d+", "terminal", it.export_screenshot(title="m3probe"))
+    return re.sub(r"terminal-\d+", "terminal", it.export_screenshot(title="m3probe")).strip()
 
 
 def text_in(svg: str) -> str:
@@ -249,7 +259,7 @@ def same_as_kept(svg: str, name: str) -> str:
         return ""
     if not kept.exists():
         return f"{kept} is not there: look at the picture and keep it with {UPDATE}=1"
-    before = kept.read_text().rstrip("\n")
+    before = kept.read_text().strip()
     whole = made_by.read_text().strip() == textual.__version__
     same = before == svg if whole else text_in(before) == text_in(svg)
     return "" if same else f"differs from {kept}; keep the new one with {UPDATE}=1 after a look at it"

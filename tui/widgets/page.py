@@ -22,7 +22,8 @@ class Place:
 
     stop: int = 0
     top: int = 0
-    block: int = 0
+    table: int = 0
+    inside: int = 0
     key: str = ""
     orders: tuple[tuple[int, Order], ...] = ()
 
@@ -59,23 +60,25 @@ class Page(Painted, can_focus=True):
         """Another sheet, or the same one made anew: then the cursor stays on its item, at its row of the screen."""
         kept = place or self.place()
         old = self.parts.row_of(self.at) - self.top if place is None else None
-        alone = self.parts.alone if place is None else None
+        alone = self.parts.table_of(self.parts.alone) if place is None else None
         parts = Parts(sheet, dict(kept.orders), self._width())
-        parts.alone = alone if alone is not None and alone < len(parts.parts) else None
+        parts.alone = parts.block_of(alone)
         self.parts = parts
         for _, part in parts.grids():
             self._order(part, part.order)
         parts.laid()
-        self.at = parts.find(kept.block, kept.key, self._inside(kept)) if kept.key else min(kept.stop, self._last())
+        self.at = self._find(kept) if kept.key else min(kept.stop, self._last())
         self.top = kept.top if old is None else parts.row_of(self.at) - old if parts.stops() else self.top
         self._moved(keep=old is not None)
 
     def place(self) -> Place:
         """To come back to."""
         found = self.parts.stop(self.at)
-        orders = tuple((at, part.order) for at, part in self.parts.grids() if not part.order.plain)
-        key = found[1].line(found[2]).key if found else ""
-        return Place(self.at, self.top, found[0] if found else 0, key, orders)
+        orders = tuple((at, part.order) for at, (_, part) in enumerate(self.parts.tables()) if not part.order.plain)
+        if found is None:
+            return Place(self.at, self.top, orders=orders)
+        block, part, inside = found
+        return Place(self.at, self.top, self.parts.table_of(block) or 0, inside, part.line(inside).key, orders)
 
     @property
     def line(self) -> Line | None:
@@ -145,7 +148,7 @@ class Page(Painted, can_focus=True):
         kept = self.place()
         self.parts.alone = None if self.parts.alone is not None or not found else found[0]
         self.parts.laid()
-        self.at, self.top = self.parts.find(kept.block, kept.key, self._inside(kept)), 0
+        self.at, self.top = self._find(kept), 0
         self._moved()
 
     def sort(self) -> None:
@@ -227,8 +230,9 @@ class Page(Painted, can_focus=True):
     def _last(self) -> int:
         return max(0, self.parts.stops() - 1)
 
-    def _inside(self, place: Place) -> int:
-        return max(0, place.stop - (self.parts.first_of(place.block) or 0))
+    def _find(self, place: Place) -> int:
+        block = self.parts.block_of(place.table)
+        return self.parts.find(-1 if block is None else block, place.key, place.inside)
 
     def _sticky(self) -> GridPart | None:
         found = self.parts.at_row(self.top)
@@ -249,7 +253,7 @@ class Page(Painted, can_focus=True):
 
     def _reordered(self, kept: Place) -> None:
         self.parts.laid()
-        self.at = self.parts.find(kept.block, kept.key, self._inside(kept)) if kept.key else 0
+        self.at = self._find(kept) if kept.key else 0
         self._moved()
 
     def _order(self, part: GridPart, order: Order) -> None:

@@ -16,10 +16,10 @@ from m3probe.tui.widgets.strip import StripPart
 CHANGE = "What would change this: "
 
 
-def part_of(block: Block, order: Order | None = None) -> Part:
+def part_of(block: Block) -> Part:
     """The drawing of one block."""
     if isinstance(block, Grid):
-        return GridPart(block, order)
+        return GridPart(block)
     if isinstance(block, Bars):
         return BarsPart(block)
     if isinstance(block, Curve):
@@ -29,7 +29,9 @@ def part_of(block: Block, order: Order | None = None) -> Part:
 
 @dataclass
 class Parts:
-    """Blocks of one sheet at one width. ``orders``: what was asked of each table, by its place among the blocks."""
+    """Blocks of one sheet at one width. ``orders``: what was asked of each table, by its place among tables:
+    a sentence that comes or goes above must not take a table's order with it.
+    """
 
     sheet: Sheet
     orders: dict[int, Order] = field(default_factory=dict)
@@ -41,7 +43,9 @@ class Parts:
         blocks = self.sheet.blocks
         if self.sheet.change:
             blocks = (*blocks, Said(f"{CHANGE}{self.sheet.change}", dim=True))
-        self.parts = [part_of(block, self.orders.get(at)) for at, block in enumerate(blocks)]
+        self.parts = [part_of(block) for block in blocks]
+        for table, (_, part) in enumerate(self.tables()):
+            part.order = self.orders.get(table, part.order)
         self.laid()
 
     def laid(self) -> None:
@@ -52,10 +56,22 @@ class Parts:
             self.starts.append(self.height)
             self.height += part.height(self.width) if self.alone in (None, at) else 0
 
+    def tables(self) -> list[tuple[int, GridPart]]:
+        """All tables, with their place among the blocks."""
+        return [(at, part) for at, part in enumerate(self.parts) if isinstance(part, GridPart)]
+
     def grids(self) -> list[tuple[int, GridPart]]:
-        """Tables that are shown, with their place."""
-        found = [(at, part) for at, part in enumerate(self.parts) if isinstance(part, GridPart)]
-        return [(at, part) for at, part in found if self.alone in (None, at)]
+        """Those that are shown."""
+        return [(at, part) for at, part in self.tables() if self.alone in (None, at)]
+
+    def table_of(self, block: int | None) -> int | None:
+        """A block's place among the tables."""
+        return next((table for table, (at, _) in enumerate(self.tables()) if at == block), None)
+
+    def block_of(self, table: int | None) -> int | None:
+        """A table's place among the blocks."""
+        tables = self.tables()
+        return tables[table][0] if table is not None and table < len(tables) else None
 
     def stops(self) -> int:
         """Lines that a cursor can stand on."""
