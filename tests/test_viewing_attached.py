@@ -81,6 +81,17 @@ def test_a_guest_is_recorded_while_it_is_looked_at_and_given_back_at_the_end(run
     assert process.returncode == -signal.SIGKILL  # the guest's process itself was left alone until the test ended it
 
 
+def test_a_window_that_cannot_be_is_refused_with_its_reason_and_recording_goes_on(run: Path) -> None:
+    """A guest of an engine alone: a profiler needs one in a worker."""
+    with guest(run, "engine") as process, closing(PidFeed(Asked(str(process.pid)))) as feed:
+        until(feed, lambda view: view.report is not None)
+        first = feed.folder
+        assert "7 steps" in feed.window(7)
+        view = until(feed, lambda view: "no window" in view.detail)
+        assert "--profile-steps needs guests" in view.detail
+        until(feed, lambda view: view.report is not None and feed.folder != first)
+
+
 def test_a_viewer_that_is_killed_leaves_no_guest_armed(run: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     script = (

@@ -136,6 +136,12 @@ def test_names_of_sglang_mean_the_same() -> None:
     assert gauge(view, "output_tokens_per_s").value == 20.0
 
 
+def test_a_counter_that_comes_up_late_is_counted_from_there() -> None:
+    first = {"num_requests_running": 1}
+    view = pages(first, first, {**first, "generation_tokens_total": 8}, {**first, "generation_tokens_total": 20})
+    assert gauge(view, "output_tokens_per_s").value == 12.0  # 12 tokens in the one second since
+
+
 # --- restarts ----------------------------------------------------------------------------------------------------------
 
 

@@ -52,17 +52,19 @@ class Looked:
         value = float(self.inside.values[-1, column]) if len(self.inside) else math.nan
         return value if math.isfinite(value) else None
 
-    def increase(self, column: int) -> float | None:
-        """How much a counter grew within the window; None with less than two rows, or where a value is not known."""
-        if len(self.inside) < 2:
-            return None
-        grown = float(self.inside.values[-1, column] - self.inside.values[0, column])
-        return grown if math.isfinite(grown) and grown >= 0 else None
+    def increase(self, *columns: int) -> tuple[list[float], float] | None:
+        """(How much counters grew within the window, over how many seconds): from the first row that has them all.
 
-    @property
-    def seconds(self) -> float:
-        """From the first row of the window to its last."""
-        return float(self.inside.at_s[-1] - self.inside.at_s[0]) if len(self.inside) > 1 else 0.0
+        None with less than two rows, or where a value is not known. A counter may come up late: SGLang's do so with
+        their first event.
+        """
+        values = self.inside.values[:, list(columns)]
+        known = np.flatnonzero(np.isfinite(values).all(axis=1))
+        if len(known) < 2 or known[-1] != len(values) - 1:
+            return None
+        grown = values[-1] - values[known[0]]
+        seconds = float(self.inside.at_s[-1] - self.inside.at_s[known[0]])
+        return (grown.tolist(), seconds) if bool((grown >= 0).all()) and seconds > 0 else None
 
     def buckets(self, word: str) -> Buckets | None:
         """A histogram's columns; None where the last page has none."""
@@ -78,11 +80,10 @@ class Looked:
 
     def quantile(self, held: Buckets, share: float) -> tuple[Range | None, float]:
         """(The bucket that holds it among what was observed within the window, observations)."""
-        if len(self.inside) < 2:
+        found = self.increase(*held.columns.tolist())
+        if found is None or not found[0][-1] > 0:
             return None, 0.0
-        grown = self.inside.values[-1, held.columns] - self.inside.values[0, held.columns]
-        if not np.isfinite(grown).all() or not grown[-1] > 0:
-            return None, 0.0
+        grown = np.array(found[0])
         place = int(np.argmax(np.maximum.accumulate(grown) >= share * grown[-1]))
         high = float(held.bounds[place])
         low = float(held.bounds[place - 1]) if place else 0.0

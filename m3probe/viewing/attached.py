@@ -89,13 +89,17 @@ class PidFeed:
         self._window_s: float | None = None
         self._wanted: int | None = None
         self._windows = 0
-        self._begin(asked.out or Path(tempfile.mkdtemp(prefix="m3probe-tui-")))
+        self._refused = ""
+        """Why the last window was not opened."""
+        self._begin(asked.out or Path(tempfile.mkdtemp(prefix="m3probe-tui-")), asked.profile)
 
     def poll(self, told: Told, cancelled: Cancelled) -> View:
         """What the guests told so far, with the gauges of its metrics."""
-        if self._wanted is not None:
+        if self._wanted is not None or (self._windows and self._recorder.error):
             self._reopen(self._wanted)
         self._meet()
+        if self._metrics:
+            self._metrics.judges = self._followed is None
         page = self._metrics.poll(told, cancelled) if self._metrics else None
         view = self._followed.poll(told, cancelled) if self._followed else None
         return self._together(page, view)
@@ -133,15 +137,24 @@ class PidFeed:
 
     def _begin(self, folder: Path, profile: int | None = None) -> None:
         self.folder = folder
-        asked = replace(self._asked, out=folder, profile=profile or self._asked.profile)
+        asked = replace(self._asked, out=folder, profile=profile)
         self._followed: FollowFeed | None = None
         self._recorder = _Recorder(asked, remove=self._remove)
 
-    def _reopen(self, steps: int) -> None:
-        """Guests are armed for a window or not at all: end this recording and begin another, below the first's name."""
+    def _reopen(self, steps: int | None) -> None:
+        """Guests are armed for a window or not at all: end this recording and begin another, beside the first.
+
+        Args:
+            steps: of the window; None: it was refused, and recording goes on without one.
+        """
         self._wanted = None
-        self._windows += 1
+        self._refused = "" if steps else f"no window: {self._recorder.error}"
         self._recorder.stop(10.0)
+        if steps is None:
+            self._windows = 0
+            self._begin(self.folder.parent / f"{self.folder.name}-on")
+            return
+        self._windows += 1
         self._begin(self.folder.parent / f"{self.folder.name}-window-{self._windows}", steps)
 
     def _meet(self) -> None:
@@ -186,7 +199,9 @@ class PidFeed:
             return word, f"{base.detail or 'no process is recorded'}; {self._recorder.error}"
         if self._recorder.ended and base.word is not Word.REPLAY:
             return Word.DOWN, f"the recording has ended: {self._recorder.ended}"
-        return base.word, base.detail
+        if self._windows and not base.detail:
+            return base.word, self._recorder.said
+        return base.word, base.detail or self._refused
 
     def _processes(self) -> tuple[SourceState, ...]:
         now = self._recorder.now

@@ -18,7 +18,7 @@ from m3probe.viewing.replay import Timeline
 if TYPE_CHECKING:
     from m3probe.workload import Workload
 
-SHARE, LEAST_S = 0.05, 2.0
+SHARE, LEAST_S = 0.02, 2.0
 """Of one core for reading a recording again: it is read whole each time."""
 QUIET_S = 10.0
 """Guests write each second while anything runs: after so long without a byte the server idles or has ended."""

@@ -76,7 +76,8 @@ def _rate(word: str, scale: float = 1.0, *, count: bool = False, off_at_zero: st
         if grown is None:
             known = looked.last(column) is not None
             return replace(plain, absent=context.too_few if known else Absent.NOT_MEASURED, recent=recent)
-        return replace(plain, value=grown * scale / (1.0 if count else looked.seconds), recent=recent)
+        (increase,), seconds = grown
+        return replace(plain, value=increase * scale / (1.0 if count else seconds), recent=recent)
 
     return make
 
@@ -94,12 +95,13 @@ def _share(*words: tuple[str, str], scale: float = 100.0, plus: float = 0.0, mov
             never = looked.last(whole) == 0 and other is not None and (looked.last(other) or 0) > 0
             if never:
                 return replace(plain, absent=Absent.OFF_ON_SERVER)
-            above, below = looked.increase(part), looked.increase(whole)
             recent = looked.shares(part, whole, scale)
-            if looked.last(part) is None or looked.last(whole) is None or (below and above is not None and above < 0):
+            if looked.last(part) is None or looked.last(whole) is None:
                 return replace(plain, absent=Absent.NOT_MEASURED, recent=recent)
-            if above is None or not below:
+            grown = looked.increase(part, whole)
+            if grown is None or not grown[0][1]:
                 return replace(plain, absent=context.too_few, recent=recent)
+            above, below = grown[0]
             return replace(plain, value=plus + scale * above / below, recent=recent)
         return replace(plain, absent=Absent.NOT_EXPOSED)
 

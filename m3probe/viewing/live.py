@@ -109,13 +109,15 @@ class UrlFeed:
         self._paced = Paced(REPORT_SHARE, REPORT_LEAST_S)
         self._judged: tuple[Report, Recording] | None = None
         self._judged_page = 0
+        self.judges = True
+        """Whether its pages become reports: not where guests tell more."""
 
     def poll(self, told: Told, cancelled: Cancelled) -> View:
         """Ask where it is time; at most a second, whatever the server does."""
         answer = self._link.turn(cancelled)
         if answer is not None:
             self._take(answer)
-        if self._seen.pages >= NEEDED and not cancelled():
+        if self.judges and self._seen.pages >= NEEDED and not cancelled():
             self._judge(told)
         return self._view()
 
@@ -154,7 +156,11 @@ class UrlFeed:
 
     def _judge(self, told: Told) -> None:
         """The report of the kept pages, where it is time and a page is new."""
-        if self._judged_page == self._seen.pages or not self._paced.due(self._clock()) or self._seen.several(self._clock()):
+        if (
+            self._judged_page == self._seen.pages
+            or not self._paced.due(self._clock())
+            or self._seen.several(self._clock())
+        ):
             return
         from m3probe.pipeline import ANALYZERS, report
 
