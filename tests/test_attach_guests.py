@@ -53,7 +53,7 @@ def server(run: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
             return process
 
         monkeypatch.setattr(servers, "find", lambda *_: Server(tuple(members)))
-        monkeypatch.setattr(attaching, "_address_of", lambda *_: None)
+        monkeypatch.setattr(attaching, "address_of", lambda *_: None)
         yield start
 
 

@@ -2,69 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
-import threading
-import time
-import urllib.request
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from live_kit import mounted
-from live_server import Server, prompt, serving
-from live_starts import FLUSHED_S
+from live_load import PLACES, TOKENS, WAVES, Loaded
 from metrics_kit import lines, rows
 
 from m3probe.analyzers._queues_series import metrics_of
 from m3probe.pipeline import analyze, read
-
-EVERY_S = 0.2
-PLACES = 2
-"""Requests that the server runs at once."""
-TOKENS = 800
-"""A pair has to run for seconds: a page of a busy server comes late, and the guests' samples are a second apart."""
-WAVES = (2, 10, 1)
-"""Requests sent at once: the second wave has 8 more than there are places, the others wait for nothing."""
-
-
-@dataclass
-class Loaded:
-    """Where its pages and its recording lie."""
-
-    pages: Path
-    recording: Path
-
-
-@pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory, tiny_models: Path) -> Iterator[Loaded]:
-    folder = tmp_path_factory.mktemp("queues")
-    found = Loaded(folder / "pages", folder / "rec")
-    found.pages.mkdir()
-    env = {"M3PROBE": "1", "M3PROBE_DIR": str(found.recording), "VLLM_CPU_OMP_THREADS_BIND": "0"}
-    flags = ["--enforce-eager", "--block-size", "32", "--max-num-seqs", str(PLACES), "--max-model-len", "1024"]
-    with serving(folder, tiny_models / "llama", *flags, site=mounted(folder / "site"), **env) as server:
-        stop = threading.Event()
-        scraper = threading.Thread(target=_scrape, args=(server, found.pages, stop))
-        scraper.start()
-        time.sleep(3 * EVERY_S)
-        for wave in WAVES:
-            _send(server, [prompt(20 * wave + n, 24) for n in range(wave)])
-        time.sleep(FLUSHED_S)
-        stop.set()
-        scraper.join()
-    yield found
-
-
-def _send(server: Server, prompts: list[list[int]]) -> None:
-    """One request of several prompts: they reach the engine together, however busy the host is."""
-    body = {"model": "m", "prompt": prompts, "max_tokens": TOKENS, "ignore_eos": True, "temperature": 0}
-    request = urllib.request.Request(
-        f"{server.url}/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=120) as answer:
-        assert len(json.load(answer)["choices"]) == len(prompts)
 
 
 def _waiting(pages: Path) -> list[float]:
@@ -73,13 +19,6 @@ def _waiting(pages: Path) -> list[float]:
         re.search(r"^vllm:num_requests_waiting\{.*\} (\S+)$", p.read_text(), re.MULTILINE) for p in pages.iterdir()
     )
     return [float(one[1]) for one in found if one]
-
-
-def _scrape(server: Server, folder: Path, stop: threading.Event) -> None:
-    """As anybody would: a page a file, the time in its name."""
-    while not stop.wait(EVERY_S):
-        with urllib.request.urlopen(f"{server.url}/metrics", timeout=30) as answer:
-            (folder / f"metrics_{time.time():.3f}.prom").write_bytes(answer.read())
 
 
 def test_the_queue_of_the_pages_is_what_they_say(loaded: Loaded) -> None:

@@ -103,7 +103,7 @@ def _by_process(asked: Asked, told: Told) -> Found:
     guests.sweep(asked.proc)
     server = servers.find(asked.target, asked.proc)
     check_within(server, asked)
-    address = _address_of(server, asked)
+    address = address_of(server, asked)
     series = None
     if address is not None:
         looks = first_looks(address)
@@ -112,7 +112,7 @@ def _by_process(asked: Asked, told: Told) -> Found:
     return Found(Crew(server, asked.proc), series, address if series else None)
 
 
-def _address_of(server: servers.Server, asked: Asked) -> Client | None:
+def address_of(server: servers.Server, asked: Asked) -> Client | None:
     """Where its API server listens: the port that its command line names, else one on which vLLM answers."""
     words = server.root.command
     wanted = {int(value) for value in _values(words, "--port") if value.isdecimal()} or {PORT}

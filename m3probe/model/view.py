@@ -98,6 +98,8 @@ class Gauge:
         low: where its scale begins; ``high``: where it ends (a known limit, or None: the largest of ``recent``).
         recent: (seconds before now, value), oldest first; None: a gap or a restart.
         resets: seconds before now at which counters began anew.
+        between: where the figure is known as a range alone (a histogram's bucket): above the first, at most the second
+            (None: open); ``value`` is then the end that is known.
     """
 
     name: str
@@ -111,6 +113,7 @@ class Gauge:
     high: float | None = None
     recent: tuple[tuple[float, float | None], ...] = ()
     resets: tuple[float, ...] = ()
+    between: tuple[float | None, float | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

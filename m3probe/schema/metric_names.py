@@ -102,6 +102,8 @@ METRICS: tuple[Metric, ...] = (
     _metric("request_decode_time_seconds", HISTOGRAM),
     _metric("iteration_tokens_total", HISTOGRAM),  # named like a counter
     _metric("request_prefill_kv_computed_tokens", HISTOGRAM),
+    # --- estimates: always 0 without --enable-mfu-metrics ---
+    _metric("estimated_flops_per_gpu", COUNTER),
     # --- drafts ---
     _metric("spec_decode_num_drafts", COUNTER),
     _metric("spec_decode_num_draft_tokens", COUNTER),
