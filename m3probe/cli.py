@@ -200,7 +200,7 @@ def attach(args: argparse.Namespace) -> int:
 
     wanted = asked(args)
     if args.tui:
-        from m3probe.viewing.attached import feed_of_attach
+        from m3probe.viewing import feed_of_attach
 
         return _look(feed_of_attach(wanted), args.target, args)
     drawn = not args.no_progress and _streams.is_terminal(sys.stderr)

@@ -137,10 +137,10 @@ class Tmux:
         done = subprocess.run(["tmux", "-S", str(self.socket), *words], capture_output=True, text=True, check=False)
         return done.stdout
 
-    def wait(self, text: str) -> str:
+    def wait(self, text: str, *, gone: bool = False) -> str:
         for _ in range(400):
             shown = self("capture-pane", "-p", "-t", "m")
-            if text in shown:
+            if (text in shown) is not gone:
                 return shown
             time.sleep(0.05)
         raise AssertionError(f"{text!r} never came:\n{shown}")
@@ -181,12 +181,13 @@ def test_keys_work_in_tmux_and_the_shell_comes_back(tmux: Tmux) -> None:
         tmux("send-keys", "-t", "m", "?")
         assert "Keys" in tmux.wait("Esc closes this")
         tmux("send-keys", "-t", "m", "Escape")
+        tmux.wait("Esc closes this", gone=True)
         tmux("send-keys", "-t", "m", "o")
-        tmux.wait("sources")
+        tmux.wait("› sources")
         tmux("resize-window", "-t", "m", "-x", "60", "-y", "20")
         tmux.wait("q quit")
         tmux("send-keys", "-t", "m", "q")
         shown = tmux.wait("ended 0")
-        assert "sources" not in shown
+        assert "› sources" not in shown
     finally:
         tmux("kill-server")

@@ -10,12 +10,13 @@ from m3probe.comparing import AskedRun
 from m3probe.errors import UsageError
 from m3probe.model.view import Feed, View
 from m3probe.viewing import feed_of
+from m3probe.viewing.follow import FollowFeed, is_recording
 from m3probe.viewing.offline import PathFeed
 from m3probe.workload import Workload
 
 MOST_POLLS = 8
 """Polls of a server before its report is printed as text without one: rates need two, a report a few."""
-_OF_A_SERVER = ("header", "cacert", "out")
+_OF_A_SERVER = ("header", "cacert", "out", "inject", "take_over")
 
 
 def feed_of_words(args: argparse.Namespace, workload: Workload) -> Feed:
@@ -31,10 +32,18 @@ def feed_of_words(args: argparse.Namespace, workload: Workload) -> Feed:
             raise UsageError("--compare holds recordings against each other", next_move="Record the server with attach")
         paths = [Path(word) for word in words]
         return PathFeed(paths[-1:], workload, [AskedRun((path,), "", workload) for path in paths])
-    alone = [name for name in _OF_A_SERVER if getattr(args, name)]
-    if alone and not servers:
-        raise UsageError(f"--{alone[0]} says how a running server is reached", next_move="Give its address or its pid")
-    return feed_of(words, workload, headers=dict(args.header), cacert=args.cacert, out=args.out)
+    if servers and len(words) > 1:
+        raise UsageError("a server is looked at alone", where=servers[0][:200], next_move="Name it and nothing else")
+    if servers:
+        return feed_of(
+            words[0],
+            headers=dict(args.header),
+            cacert=args.cacert,
+            out=args.out,
+            inject=args.inject,
+            take_over=args.take_over,
+        )
+    return _files(args, [Path(word) for word in words], workload)
 
 
 def is_server(word: str) -> bool:
@@ -42,6 +51,15 @@ def is_server(word: str) -> bool:
     if word.startswith(("http://", "https://")):
         return True
     return (word == "auto" or (word.isascii() and word.isdecimal())) and not Path(word).exists()
+
+
+def _files(args: argparse.Namespace, paths: list[Path], workload: Workload) -> Feed:
+    alone = [name.replace("_", "-") for name in _OF_A_SERVER if getattr(args, name)]
+    if alone:
+        raise UsageError(f"--{alone[0]} says how a running server is reached", next_move="Give its address or its pid")
+    if len(paths) == 1 and is_recording(paths[0]):
+        return FollowFeed(paths[0], workload)
+    return PathFeed(paths, workload)
 
 
 def settled(feed: Feed) -> View:
