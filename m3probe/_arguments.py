@@ -351,7 +351,7 @@ def _add_tui(verbs: argparse._SubParsersAction[Parser]) -> None:
     _add_drawn(parser)
     live = parser.add_argument_group("a running server")
     live.add_argument("--out", type=_values.path, metavar="DIR", help="folder of what is recorded of it")
-    _add_url(live)
+    _add_reach(live)
     parser.add_argument("--model-config", type=_values.path, metavar="FILE", help="the served model's config.json")
     parser.add_argument("--tp", type=_values.size, metavar="N", help="tensor parallel size of the run")
     parser.add_argument("--ep", type=_values.size, metavar="N", help="expert parallel size of the run")

@@ -296,7 +296,7 @@ def test_space_holds_the_figures_and_says_so_until_space_again() -> None:
         lines = text_of(it).splitlines()
         assert "first" in lines[0]
         assert "= PAUSED" in lines[0]
-        assert lines[1].startswith(" = PAUSED: figures stand still, sources go on being checked (now DOWN: refused)")
+        assert lines[1].startswith(" = PAUSED: figures stand still, space goes on; now DOWN: refused")
         await pilot.press("space")
         await pilot.pause(0.05)
         lines = text_of(it).splitlines()

@@ -61,7 +61,7 @@ class M3ProbeApp(App[int]):
         if self.options.ascii_only:
             self._filters.append(Ascii())
         self.pages = SheetScreen(desk)
-        self.loading = LoadingScreen(self.options.title)
+        self.loading = LoadingScreen(self.options.title, live=desk.feed.live)
         self.poller = Poller(desk.feed, self.post_message)
 
     @classmethod

@@ -161,8 +161,8 @@ class Desk:
             return "", ""
         if self.paused:
             now = self.latest
-            health = f" (now {now.word}{f': {now.detail}' if now.detail else ''})" if now and now.word in TOLD else ""
-            return Word.PAUSED, f"figures stand still, sources go on being checked{health}; space goes on"
+            health = f"now {now.word}{f': {now.detail}' if now.detail else ''}" if now and now.word in TOLD else ""
+            return Word.PAUSED, f"figures stand still, space goes on; {health or 'sources go on being checked'}"
         if self.view.word in TOLD:
             return self.view.word, self.view.detail
         return (Word.REPLAY, "[ and ] move in time") if self.view.replay is not None else ("", "")

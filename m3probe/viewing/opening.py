@@ -9,14 +9,14 @@ from pathlib import Path
 from m3probe.comparing import AskedRun
 from m3probe.errors import UsageError
 from m3probe.model.view import Feed, View
-from m3probe.schema.frames import SUFFIX
 from m3probe.viewing import feed_of
+from m3probe.viewing.follow import FollowFeed, is_recording
 from m3probe.viewing.offline import PathFeed
 from m3probe.workload import Workload
 
 MOST_POLLS = 8
 """Polls of a server before its report is printed as text without one: rates need two, a report a few."""
-_OF_A_SERVER = ("header", "cacert", "out")
+_OF_A_SERVER = ("header", "cacert", "out", "inject", "take_over")
 
 
 def feed_of_words(args: argparse.Namespace, workload: Workload) -> Feed:
@@ -32,23 +32,18 @@ def feed_of_words(args: argparse.Namespace, workload: Workload) -> Feed:
             raise UsageError("--compare holds recordings against each other", next_move="Record the server with attach")
         paths = [Path(word) for word in words]
         return PathFeed(paths[-1:], workload, [AskedRun((path,), "", workload) for path in paths])
-    alone = [name for name in _OF_A_SERVER if getattr(args, name)]
-    if alone and not servers:
-        raise UsageError(f"--{alone[0]} says how a running server is reached", next_move="Give its address or its pid")
+    if servers and len(words) > 1:
+        raise UsageError("a server is looked at alone", where=servers[0][:200], next_move="Name it and nothing else")
     if servers:
-        return _server(words, args)
-    paths = [Path(word) for word in words]
-    if len(paths) == 1 and is_recording(paths[0]):
-        from m3probe.viewing.follow import FollowFeed
-
-        return FollowFeed(paths[0], workload)
-    return PathFeed(paths, workload)
-
-
-def _server(words: list[str], args: argparse.Namespace) -> Feed:
-    if len(words) > 1:
-        raise UsageError("a server is looked at alone", next_move="Give its address or its pid, without files")
-    return feed_of(words[0], headers=dict(args.header), cacert=args.cacert, out=args.out)
+        return feed_of(
+            words[0],
+            headers=dict(args.header),
+            cacert=args.cacert,
+            out=args.out,
+            inject=args.inject,
+            take_over=args.take_over,
+        )
+    return _files(args, [Path(word) for word in words], workload)
 
 
 def is_server(word: str) -> bool:
@@ -58,9 +53,13 @@ def is_server(word: str) -> bool:
     return (word == "auto" or (word.isascii() and word.isdecimal())) and not Path(word).exists()
 
 
-def is_recording(path: Path) -> bool:
-    """A folder of guests' files: it may still grow, and its time can be gone through."""
-    return path.is_dir() and any(path.glob(f"*{SUFFIX}"))
+def _files(args: argparse.Namespace, paths: list[Path], workload: Workload) -> Feed:
+    alone = [name.replace("_", "-") for name in _OF_A_SERVER if getattr(args, name)]
+    if alone:
+        raise UsageError(f"--{alone[0]} says how a running server is reached", next_move="Give its address or its pid")
+    if len(paths) == 1 and is_recording(paths[0]):
+        return FollowFeed(paths[0], workload)
+    return PathFeed(paths, workload)
 
 
 def settled(feed: Feed) -> View:

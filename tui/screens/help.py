@@ -96,7 +96,7 @@ def help_sheet(pane: str) -> Sheet:
 
 def keys_grid(actions: Iterable[Action], title: str = "Keys") -> Grid:
     """A line for each action; its key of the table opens nothing."""
-    columns = (Column("key"), Column("does", keep=2), Column("in words", wide=True), Column("when", keep=1))
+    columns = (Column("key"), Column("does", keep=2), Column("in words", wide=True), Column("when", keep=3))
     lines = tuple(
         Line(a.id, (Cell(shown_keys(a)), Cell(a.words), Cell(a.tooltip), Cell(str(a.where)))) for a in actions
     )

@@ -8,6 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
+from m3probe.model.view import Word
 from m3probe.tui.sheet import Bar, Bars, Block, Said, Sheet
 from m3probe.tui.widgets.foot import Foot
 from m3probe.tui.widgets.heading import Heading
@@ -22,9 +23,10 @@ class LoadingScreen(Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "app.quit", "cancel", show=False)]
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, title: str, *, live: bool) -> None:
         super().__init__()
         self.title_ = title
+        self._live = live
         self.seen: dict[str, tuple[int, int]] = {}
 
     def compose(self) -> ComposeResult:
@@ -36,7 +38,8 @@ class LoadingScreen(Screen[None]):
     def on_mount(self) -> None:
         """The frame says what is awaited."""
         heading, foot = self.query_one(Heading), self.query_one(Foot)
-        heading.title, heading.trail = self.title_, ("reading",)
+        heading.title, heading.trail = self.title_, ("connecting" if self._live else "reading",)
+        heading.word = Word.CONNECTING if self._live else ""
         foot.said = "esc or q cancels"
         self._show()
 
@@ -48,7 +51,7 @@ class LoadingScreen(Screen[None]):
             self._show()
 
     def _show(self) -> None:
-        blocks: list[Block] = [Said(f"Reading {self.title_} ...", mark="CONNECTING")]
+        blocks: list[Block] = [Said(f"{'Asking' if self._live else 'Reading'} {self.title_} ...")]
         rows = list(self.seen.items())[-MOST:]
         if rows:
             left = len(self.seen) - len(rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from m3probe.present._page import cells, clipped
 from m3probe.tui.looks import look
 from m3probe.tui.widgets.ink import Row, clean
 from m3probe.tui.widgets.painted import OneLine
@@ -16,9 +17,12 @@ class Banner(OneLine):
     def told(self) -> Row:
         """Glyph, word and why."""
         glyph, style = look(self.word)
-        return (
-            [(f" {glyph} {self.word}", style), (f": {clean(self.text)}" if self.text else "", "")] if self.word else []
-        )
+        if not self.word:
+            return []
+        head = f" {glyph} {self.word}"
+        text = f": {clean(self.text)}" if self.text else ""
+        room = self.size.width - cells(head) - 1
+        return [(head, style), (text if cells(text) <= room else f"{clipped(text, room - 1)}…", "")]
 
     def say(self, word: str, text: str) -> None:
         """Say it, or with an empty word nothing."""

@@ -21,7 +21,8 @@ class Heading(OneLine):
         """``run › findings › one   ● LIVE 0 s``."""
         width = self.size.width
         glyph, style = look(self.word)
-        right: Row = [(f"{glyph} {self.word}", style), (f" {self.aside}" if self.aside else "", "")]
+        state = f"{glyph} {self.word}" if self.word else ""
+        right: Row = [(state, style), (f" {self.aside}" if self.aside else "", "")]
         room = width - width_of(right) - 3
         crumbs = [clean(crumb) for crumb in self.trail]
         title = middle_cut(clean(self.title), max(12, room - cells(" › ".join(crumbs)) - 3))

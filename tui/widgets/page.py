@@ -64,7 +64,7 @@ class Page(Painted, can_focus=True):
         parts = Parts(sheet, dict(kept.orders), self._width())
         parts.alone = parts.block_of(alone)
         self.parts = parts
-        for _, part in parts.grids():
+        for _, part in parts.tables():
             self._order(part, part.order)
         parts.laid()
         self.at = self._find(kept) if kept.key else min(kept.stop, self._last())
@@ -263,8 +263,10 @@ class Page(Painted, can_focus=True):
             return
         part.busy = True
 
+        def gone() -> bool:
+            return part.order != order or all(part is not kept for _, kept in self.parts.tables())
+
         def work() -> None:
-            indices = ordered(part.grid, order, lambda: part.order != order or not self.is_attached)
-            self.post_message(self.Found(part, order, indices))
+            self.post_message(self.Found(part, order, ordered(part.grid, order, gone)))
 
         threading.Thread(target=work, name="m3probe-order", daemon=True).start()

@@ -28,7 +28,7 @@ class SaidPart:
         if not self.said.mark:
             return [(text, style)]
         glyph, colour = look(self.said.mark)
-        return [((f"{glyph} " if at == 0 else "  "), colour), (text, style or colour)]
+        return [((f"{glyph} " if at == 0 else "  "), colour), (text, style)]
 
     def _lines(self, width: int) -> tuple[str, ...]:
         return _wrapped(self.said.text, max(8, width - (_HANG if self.said.mark else 0)))
