@@ -219,3 +219,17 @@ def test_foreign_words_are_left_as_they_are_for_whoever_draws() -> None:
 def test_a_bottleneck_without_a_bound_says_that_its_worth_is_not_known() -> None:
     found = replace(findings()[0], id="straggler.rank")
     assert any("what it could win is not known" in text for text in said(overview(view_of(report_of([found])), Lens())))
+
+
+def test_an_address_alone_is_not_blamed_for_kernels_that_it_cannot_show() -> None:
+    pages = SourceState("host:8000", "metrics", Word.LIVE, last_ok_s=NOW_S)
+    unusable = replace(trust(), trust=replace(trust().trust, verdict="unusable"))
+    view = replace(view_of(report_of([], unusable)), sources=(pages,), word=Word.LIVE)
+    told = said(overview(view, Lens()))
+    assert "Kernels are not watched by this address: m3probe tui PID, or attach, records them." in told
+    assert (
+        "No queue, limit or cache is short." in told[[at for at, text in enumerate(told) if text.startswith("Next")][0]]
+    )
+    assert not any(text.startswith("Trust") for text in told)
+    with_trace = replace(view, sources=(pages, replace(pages, kind="trace")))
+    assert any(text.startswith("Trust unusable") for text in said(overview(with_trace, Lens())))

@@ -30,7 +30,7 @@ def overview(view: View, lens: Lens) -> Sheet:
         blocks = [Said(f"Next: {UNKNOWN}  {lacks(view)}"), *first_moves(view), *tiles(view)]
         return Sheet("overview", tuple(blocks))
     rows = _ordered(report, lens)
-    sentence = _next(report, rows)
+    sentence = _next(report, rows, queues_only=queues_alone(view))
     blocks += [*sentence, *_misled(report)]
     crowded = bool(view.gauges) or len(blocks) > len(sentence)
     blocks += [*_ranked(report, rows, RANKED_CROWDED if crowded else RANKED_SHOWN)]
@@ -70,6 +70,10 @@ def partial(view: View) -> list[Said]:
     section = report.answer.section(TrustSection)
     if section is None:
         found.append(Said("Trust unknown: the check of the evidence did not run.", str(PathVerdict.UNPROVEN)))
+    elif queues_alone(view):
+        found.append(
+            Said("Kernels are not watched by this address: m3probe tui PID, or attach, records them.", dim=True)
+        )
     elif section.trust.verdict != Trust.COMPLETE:
         told = {note.text for note in report.notes[:2]} if found else set()
         why = [words(each.word) if each.text in told else each.text for each in section.trust.reasons]
@@ -83,14 +87,20 @@ def _ordered(report: Report, lens: Lens) -> list[RankedRow]:
     return [rows[name] for name in as_shown(tuple(rows), lens.ranking)]
 
 
-def _next(report: Report, rows: list[RankedRow]) -> list[Said]:
+def queues_alone(view: View) -> bool:
+    """Whether nothing but metrics pages is looked at: what they cannot tell is no fault of theirs."""
+    return bool(view.sources) and all(each.kind == "metrics" for each in view.sources)
+
+
+def _next(report: Report, rows: list[RankedRow], *, queues_only: bool) -> list[Said]:
     """The sentence and why; of the item that stands first on screen."""
     section = report.answer.section(BottleneckSection)
     if section is None:
         return [Said(f"Next: {UNKNOWN}  The ranking did not run, so no bottleneck is named.")]
     found = section.next_bottleneck
     if found is None:
-        return [Said(f"Next: {UNKNOWN}  Nothing trusted bounds what could be won, so no bottleneck is named.")]
+        why = "Nothing trusted bounds what could be won, so no bottleneck is named."
+        return [Said(f"Next: {UNKNOWN}  {'No queue, limit or cache is short.' if queues_only else why}")]
     if rows and rows[0].finding != found.finding:
         found = NextBottleneck(rows[0].finding, rows[0].bound, rows[0].why)
     finding = next((each for each in report.answer.findings if each.id == found.finding), None)
