@@ -193,7 +193,7 @@ class Page(Painted, can_focus=True):
         sticky = self._sticky()
         if y == 0 and sticky is not None:
             return self.painted(sticky.heading(self.parts.width), self._width())
-        here = bool(self.parts.stops()) and row == self.parts.row_of(self.at)
+        here = self.can_focus and bool(self.parts.stops()) and row == self.parts.row_of(self.at)
         return self.painted(self.parts.row(row), self._width(), cursor=here)
 
     def on_resize(self) -> None:
