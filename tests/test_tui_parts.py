@@ -9,7 +9,7 @@ from m3probe.tui.sheet import Bar, Bars, Curve, Said, Strip
 from m3probe.tui.widgets.bars import BarsPart, drawn
 from m3probe.tui.widgets.curve import CurvePart, plotted
 from m3probe.tui.widgets.heading import aged
-from m3probe.tui.widgets.ink import Part, titled, width_of, wrapped
+from m3probe.tui.widgets.ink import Part, tick, titled, width_of, wrapped
 from m3probe.tui.widgets.said import SaidPart
 from m3probe.tui.widgets.strip import StripPart
 
@@ -123,3 +123,19 @@ def test_a_word_that_is_not_known_is_no_pass() -> None:
 
 def test_ascii_keeps_every_cell_in_its_place() -> None:
     assert to_ascii("● 5 µs › ⣿ 核") == "* 5 us > * ??"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (50.0, "50"),
+        (98.6806, "98.68"),
+        (-14.1511, "-14.15"),
+        (1234567.0, "1,234,567"),
+        (0.0005, "0.0005"),
+        (0.5, "0.5"),
+    ],
+)
+def test_an_end_of_a_scale_has_no_more_digits_than_tell_it_apart(value: float, text: str) -> None:
+    assert tick(value) == text

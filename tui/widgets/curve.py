@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from m3probe.present._page import cells
 from m3probe.tui.sheet import Curve
-from m3probe.tui.widgets.ink import Row, clean, cut, titled
+from m3probe.tui.widgets.ink import Row, clean, cut, tick, titled
 
 _ROWS = 4
 _BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
@@ -28,8 +28,8 @@ class CurvePart:
         curve = self.curve
         if at == 0:
             told = f"{clean(curve.text)}  " if curve.text else ""
-            return titled(curve.title, f"{told}{curve.low:,g} to {curve.high:,g} {curve.unit}", width)
-        labels = (f"{curve.high:,g}", f"{curve.low:,g}")
+            return titled(curve.title, f"{told}{tick(curve.low)} to {tick(curve.high)} {curve.unit}", width)
+        labels = (tick(curve.high), tick(curve.low))
         margin = max(map(cells, labels)) + 1
         room = max(1, width - margin)
         if at == _ROWS + 1:
@@ -43,7 +43,7 @@ class CurvePart:
         points = self.curve.points
         if not any(value is not None for _, value in points):
             return "no value yet"
-        left, right = f"{points[0][0]:,g}", f"{points[-1][0]:,g}"
+        left, right = tick(points[0][0]), tick(points[-1][0])
         said = "┊ counters began anew" if self.curve.marks else ""
         return f"{left} {said.center(max(0, room - len(left) - len(right) - 2))} {right}"
 

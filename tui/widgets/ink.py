@@ -76,6 +76,14 @@ def titled(title: str, aside: str, width: int) -> Row:
     return cut([*head, (" " + "─" * rest if rest > 0 else "", "rule")], width)
 
 
+def tick(value: float) -> str:
+    """An end of a scale: as many digits as tell it apart, no more."""
+    if value and abs(value) < 0.1:
+        return f"{value:.2g}"
+    told = f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.2f}"
+    return told.rstrip("0").rstrip(".") if "." in told else told
+
+
 def wrapped(text: str, width: int) -> list[str]:
     """Lines of at most ``width`` cells, broken at spaces; a longer word is broken anywhere."""
     lines: list[str] = []
