@@ -49,18 +49,26 @@ class CurvePart:
 
 
 def plotted(curve: Curve, room: int, rows: int) -> list[str]:
-    """The plot's rows from the top; of several points in one dot's place the last one counts."""
+    """The plot's rows from the top; neighbours are joined, a gap is not."""
     bits = [[0] * room for _ in range(rows)]
     known = [x for x, _ in curve.points]
     begin, length = (known[0], (known[-1] - known[0]) or 1.0) if known else (0.0, 1.0)
     span = (curve.high - curve.low) or 1.0
+    last: tuple[int, int] | None = None
+    before = begin
     for x, value in curve.points:
         if value is None:
+            last = None
             continue
+        if any(before < mark <= x for mark in curve.marks):
+            last = None
+        before = x
         column = min(int((x - begin) / length * (room * 2 - 1) + 0.5), room * 2 - 1)
         level = min(max((value - curve.low) / span, 0.0), 1.0)
-        dot = rows * 4 - 1 - int(level * (rows * 4 - 1) + 0.5)
-        bits[dot // 4][column // 2] |= _BITS[dot % 4][column % 2]
+        here = column, rows * 4 - 1 - int(level * (rows * 4 - 1) + 0.5)
+        for at, dot in _joined(last or here, here):
+            bits[dot // 4][at // 2] |= _BITS[dot % 4][at % 2]
+        last = here
     lines = [[chr(0x2800 + bit) if bit else " " for bit in row] for row in bits]
     for mark in curve.marks:
         if known and begin <= mark <= begin + length:
@@ -68,3 +76,9 @@ def plotted(curve: Curve, room: int, rows: int) -> list[str]:
             for line in lines:
                 line[at] = "┊" if line[at] == " " else line[at]
     return ["".join(line) for line in lines]
+
+
+def _joined(a: tuple[int, int], b: tuple[int, int]) -> list[tuple[int, int]]:
+    """The dots of a straight line; between points that follow each other without a gap only."""
+    steps = max(abs(b[0] - a[0]), abs(b[1] - a[1])) or 1
+    return [(a[0] + (b[0] - a[0]) * n // steps, a[1] + (b[1] - a[1]) * n // steps) for n in range(steps + 1)]
