@@ -446,3 +446,14 @@ def test_views_keep_the_cursor_on_its_item_when_lines_change_places() -> None:
         assert row >= 0
 
     seen("j j", then)
+
+
+def test_the_document_has_every_action_word_for_word() -> None:
+    from tree import ROOT
+
+    from m3probe.tui.screens.help import shown_keys
+
+    rows = [line for line in (ROOT / "docs" / "tui.md").read_text().splitlines() if line.startswith("| `")]
+    keys = {action.id: " ".join(f"`{key}`" for key in shown_keys(action).split()) for action in ACTIONS}
+    expected = [f"| {keys[a.id]} | {a.words} | {a.tooltip} | {a.where} |" for a in ACTIONS]
+    assert rows[: len(expected)] == expected

@@ -69,7 +69,7 @@ def test_figures_of_a_server_that_does_not_answer_are_old(word: Word, old: bool)
 
 
 def test_the_age_of_figures_grows_with_the_clock_and_not_with_polls() -> None:
-    it = desk(view(Word.LIVE, at_s=NOW - 300, window_s=60.0))
+    it = desk(view(Word.LIVE, at_s=NOW - 300, window_s=60.0, sources=()))
     assert it.aside() == "window 1 min  5 min"
 
 
@@ -304,6 +304,40 @@ def test_a_click_chooses_and_a_second_one_opens() -> None:
         assert [stop.target for stop in it.pages.trail] == ["overview", "detail/3"]
 
     running(StillFeed([view()]), then)
+
+
+def test_a_page_begins_at_its_top_and_scrolls_to_its_first_line_before_the_cursor_moves() -> None:
+    from tui_kit import COLUMNS, line
+
+    from m3probe.tui.sheet import Grid, Said, Sheet
+
+    blocks = (*(Said(f"sentence {at}") for at in range(30)), Grid("Lines", COLUMNS, (line(1), line(2))))
+
+    async def then(it: M3ProbeApp, pilot: Pilot) -> None:
+        await pilot.press("1")
+        assert "sentence 0" in text_of(it)
+        await pilot.press("enter")
+        assert len(it.pages.trail) == 2  # the first line is not on screen: Enter opens nothing unseen
+        await pilot.press(*["j"] * 10)
+        assert (it.pages.page.top, it.pages.page.at) == (10, 0)
+        it.pages.refresh_view()
+        assert (it.pages.page.top, it.pages.page.at) == (10, 0)
+        await pilot.press("j", "j", "enter")
+        assert it.pages.trail[-1].target == "detail/2"
+
+    async def go() -> None:
+        with own_pages(shapes=lambda *_: Sheet("shapes", blocks)):
+            it = app(StillFeed([view()]))
+            async with it.run_test(size=(80, 24)) as pilot:
+                await shown(pilot)
+                await then(it, pilot)
+
+    asyncio.run(go())
+
+
+def test_the_age_of_a_server_that_is_down_is_that_of_its_last_figures() -> None:
+    down = view(Word.DOWN, at_s=NOW, sources=(replace(source(Word.DOWN), last_ok_s=NOW - 90),), window_s=60.0)
+    assert desk(down).aside() == "window 1 min  90 s"
 
 
 def test_foreign_text_is_never_markup() -> None:

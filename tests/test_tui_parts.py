@@ -9,7 +9,7 @@ from m3probe.tui.sheet import Bar, Bars, Curve, Said, Strip
 from m3probe.tui.widgets.bars import BarsPart, drawn
 from m3probe.tui.widgets.curve import CurvePart, plotted
 from m3probe.tui.widgets.heading import aged
-from m3probe.tui.widgets.ink import Part, titled, width_of, wrapped
+from m3probe.tui.widgets.ink import Part, tick, titled, width_of, wrapped
 from m3probe.tui.widgets.said import SaidPart
 from m3probe.tui.widgets.strip import StripPart
 
@@ -69,6 +69,13 @@ def test_a_curve_stands_on_its_own_scale_and_not_on_its_own_range() -> None:
     assert (upper + lower).strip()
 
 
+def test_neighbours_are_joined_by_a_line() -> None:
+    curve = Curve("q", ((0.0, 0.0), (1.0, 1.0)), 0.0, 1.0, "requests")
+    # eight dots wide and eight high, one in each column: left and right dots of a cell are 0x40 0x20, then 0x02 0x08
+    cell = chr(0x2800 + 0x40 + 0x20), chr(0x2800 + 0x02 + 0x08)
+    assert plotted(curve, 4, 2) == ["  " + "".join(cell), "".join(cell) + "  "]
+
+
 def test_a_gap_in_a_curve_is_empty_and_never_a_zero() -> None:
     gap = Curve("q", tuple((float(x), None if 2 <= x <= 7 else 0.0) for x in range(10)), 0.0, 1.0, "requests")
     assert plotted(gap, 10, 2)[1][3:7] == "    "
@@ -77,7 +84,8 @@ def test_a_gap_in_a_curve_is_empty_and_never_a_zero() -> None:
 
 def test_a_restart_is_marked_in_every_row_that_is_free_and_named() -> None:
     curve = Curve("q", ((0.0, 0.0), (10.0, 0.0)), 0.0, 1.0, "requests", marks=(5.0,))
-    assert [row[5] for row in plotted(curve, 11, 3)] == ["┊", "┊", "┊"]
+    # and no line is drawn across it
+    assert plotted(curve, 11, 3) == ["     ┊     ", "     ┊     ", chr(0x2840) + "    ┊    " + chr(0x2880)]
     assert "counters began anew" in rows(CurvePart(curve), 60)[-1]
 
 
@@ -123,3 +131,19 @@ def test_a_word_that_is_not_known_is_no_pass() -> None:
 
 def test_ascii_keeps_every_cell_in_its_place() -> None:
     assert to_ascii("● 5 µs › ⣿ 核") == "* 5 us > * ??"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (50.0, "50"),
+        (98.6806, "98.68"),
+        (-14.1511, "-14.15"),
+        (1234567.0, "1,234,567"),
+        (0.0005, "0.0005"),
+        (0.5, "0.5"),
+    ],
+)
+def test_an_end_of_a_scale_has_no_more_digits_than_tell_it_apart(value: float, text: str) -> None:
+    assert tick(value) == text

@@ -55,7 +55,7 @@ def _question(at: int, name: str) -> Action:
 
 
 ACTIONS: tuple[Action, ...] = (
-    Action("open", ("enter",), "enter", "open", "Go deeper: what the line under the cursor rests on", Where.LINES, footer=1),
+    Action("open", ("enter",), "enter", "open", "Deeper: what this line rests on", Where.LINES, footer=1),
     Action("back", ("escape", "backspace"), "esc", "back", "One level back, to the line you came from", footer=2),
     Action("down", ("down", "j"), "j", "down", "Next line"),
     Action("up", ("up", "k"), "k", "up", "Previous line"),

@@ -152,8 +152,14 @@ class Desk:
             found.append(f"{self.view.replay[0]:,.1f} of {self.view.replay[1]:,.1f} s")
         elif self.feed.live:
             window = _WINDOWS.get(self.window_s, f"{self.window_s} s")
-            found += [f"window {window}", aged(self.clock() - self.view.at_s)]
+            found += [f"window {window}", aged(self.clock() - self._read_s(self.view))]
         return "  ".join(found)
+
+    @staticmethod
+    def _read_s(view: View) -> float:
+        """When figures were last read: a server that is down makes views, but no figures."""
+        known = [source.last_ok_s for source in view.sources if source.last_ok_s is not None]
+        return min(view.at_s, max(known, default=view.at_s))
 
     def banner(self) -> tuple[str, str]:
         """(word, why); empty words where nothing has to be said."""

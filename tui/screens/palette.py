@@ -38,7 +38,6 @@ class PaletteScreen(ModalScreen[str]):
 
     def on_mount(self) -> None:
         """Everything, until something is typed."""
-        self.query_one(Page).can_focus = False
         self._find("")
         self.query_one(Prompt).focus()
 

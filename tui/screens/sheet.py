@@ -158,7 +158,7 @@ class SheetScreen(Doing):
         if action.where is Where.TABLE:
             return True if self.page.grid is not None else None
         if action.id == "open":
-            return True if self.page.line and self.page.line.opens else None
+            return True if self.page.seen and self.page.line and self.page.line.opens else None
         return (len(self.trail) > 1 or self.page.parts.alone is not None or None) if action.id == "back" else True
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's signature
@@ -169,7 +169,7 @@ class SheetScreen(Doing):
     def action_open(self) -> None:
         """Deeper."""
         line = self.page.line
-        if line and line.opens:
+        if self.page.seen and line and line.opens:
             self.go(line.opens)
 
     def on_page_opened(self, event: Page.Opened) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from m3probe.present._page import cells
 from m3probe.tui.sheet import Bars
-from m3probe.tui.widgets.ink import Row, clean, cut, marked, padded, titled
+from m3probe.tui.widgets.ink import Row, clean, cut, marked, padded, tick, titled
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _LEAST = 8
@@ -25,7 +25,7 @@ class BarsPart:
     def row(self, at: int, width: int) -> Row:
         """The title, or one bar between its label and its text."""
         if at == 0:
-            return titled(self.bars.title, f"0 to {self.bars.high:,g} {self.bars.unit}", width)
+            return titled(self.bars.title, f"0 to {tick(self.bars.high)} {self.bars.unit}", width)
         if not self._labels:
             return [("Nothing to draw.", "dim")]
         label, style = self._labels[at - 1]

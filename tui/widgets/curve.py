@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from m3probe.present._page import cells
 from m3probe.tui.sheet import Curve
-from m3probe.tui.widgets.ink import Row, clean, cut, titled
+from m3probe.tui.widgets.ink import Row, clean, cut, tick, titled
 
 _ROWS = 4
 _BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
@@ -28,8 +28,8 @@ class CurvePart:
         curve = self.curve
         if at == 0:
             told = f"{clean(curve.text)}  " if curve.text else ""
-            return titled(curve.title, f"{told}{curve.low:,g} to {curve.high:,g} {curve.unit}", width)
-        labels = (f"{curve.high:,g}", f"{curve.low:,g}")
+            return titled(curve.title, f"{told}{tick(curve.low)} to {tick(curve.high)} {curve.unit}", width)
+        labels = (tick(curve.high), tick(curve.low))
         margin = max(map(cells, labels)) + 1
         room = max(1, width - margin)
         if at == _ROWS + 1:
@@ -43,24 +43,32 @@ class CurvePart:
         points = self.curve.points
         if not any(value is not None for _, value in points):
             return "no value yet"
-        left, right = f"{points[0][0]:,g}", f"{points[-1][0]:,g}"
+        left, right = tick(points[0][0]), tick(points[-1][0])
         said = "┊ counters began anew" if self.curve.marks else ""
         return f"{left} {said.center(max(0, room - len(left) - len(right) - 2))} {right}"
 
 
 def plotted(curve: Curve, room: int, rows: int) -> list[str]:
-    """The plot's rows from the top; of several points in one dot's place the last one counts."""
+    """The plot's rows from the top; neighbours are joined, a gap is not."""
     bits = [[0] * room for _ in range(rows)]
     known = [x for x, _ in curve.points]
     begin, length = (known[0], (known[-1] - known[0]) or 1.0) if known else (0.0, 1.0)
     span = (curve.high - curve.low) or 1.0
+    last: tuple[int, int] | None = None
+    before = begin
     for x, value in curve.points:
         if value is None:
+            last = None
             continue
+        if any(before < mark <= x for mark in curve.marks):
+            last = None
+        before = x
         column = min(int((x - begin) / length * (room * 2 - 1) + 0.5), room * 2 - 1)
         level = min(max((value - curve.low) / span, 0.0), 1.0)
-        dot = rows * 4 - 1 - int(level * (rows * 4 - 1) + 0.5)
-        bits[dot // 4][column // 2] |= _BITS[dot % 4][column % 2]
+        here = column, rows * 4 - 1 - int(level * (rows * 4 - 1) + 0.5)
+        for at, dot in _joined(last or here, here):
+            bits[dot // 4][at // 2] |= _BITS[dot % 4][at % 2]
+        last = here
     lines = [[chr(0x2800 + bit) if bit else " " for bit in row] for row in bits]
     for mark in curve.marks:
         if known and begin <= mark <= begin + length:
@@ -68,3 +76,9 @@ def plotted(curve: Curve, room: int, rows: int) -> list[str]:
             for line in lines:
                 line[at] = "┊" if line[at] == " " else line[at]
     return ["".join(line) for line in lines]
+
+
+def _joined(a: tuple[int, int], b: tuple[int, int]) -> list[tuple[int, int]]:
+    """The dots of a straight line; between points that follow each other without a gap only."""
+    steps = max(abs(b[0] - a[0]), abs(b[1] - a[1])) or 1
+    return [(a[0] + (b[0] - a[0]) * n // steps, a[1] + (b[1] - a[1]) * n // steps) for n in range(steps + 1)]

@@ -25,7 +25,7 @@ class Foot(OneLine):
     def told(self) -> Row:
         """Keys that fit, then ``↓ 12 more``."""
         width = self.size.width
-        right = f"↓ {self.below:,} more below " if self.below else ""
+        right = f"↓ {self.below:,} more " if self.below else ""
         room = width - cells(right) - 1
         shown = list(FOOTER)
         while shown and width_of(self._keys(shown)) > room:

@@ -39,7 +39,7 @@ def padded(text: str, room: int, *, right: bool = False) -> str:
 
 def is_prose(text: str) -> bool:
     """Whether it reads from the left: a sentence; a kernel's name or a path is told apart by its end."""
-    return text.count(" ") >= 3 and not any(sign in text for sign in ("::", "<", "*", "/"))
+    return text.count(" ") >= 3 and "<" not in text and "*" not in text
 
 
 def cut(row: Row, room: int) -> Row:
@@ -74,6 +74,14 @@ def titled(title: str, aside: str, width: int) -> Row:
         head.append((f" {clean(aside)}", "dim"))
     rest = width - width_of(head) - 1
     return cut([*head, (" " + "─" * rest if rest > 0 else "", "rule")], width)
+
+
+def tick(value: float) -> str:
+    """An end of a scale: as many digits as tell it apart, no more."""
+    if value and abs(value) < 0.1:
+        return f"{value:.2g}"
+    told = f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.2f}"
+    return told.rstrip("0").rstrip(".") if "." in told else told
 
 
 def wrapped(text: str, width: int) -> list[str]:

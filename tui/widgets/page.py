@@ -60,6 +60,7 @@ class Page(Painted, can_focus=True):
         """Another sheet, or the same one made anew: then the cursor stays on its item, at its row of the screen."""
         kept = place or self.place()
         old = self.parts.row_of(self.at) - self.top if place is None else None
+        seen = self.seen if place is None else bool(kept.key)
         alone = self.parts.table_of(self.parts.alone) if place is None else None
         parts = Parts(sheet, dict(kept.orders), self._width())
         parts.alone = parts.block_of(alone)
@@ -69,7 +70,7 @@ class Page(Painted, can_focus=True):
         parts.laid()
         self.at = self._find(kept) if kept.key else min(kept.stop, self._last())
         self.top = kept.top if old is None else parts.row_of(self.at) - old if parts.stops() else self.top
-        self._moved(keep=old is not None)
+        self._moved(follow=seen, keep=old is not None)
 
     def place(self) -> Place:
         """To come back to."""
@@ -82,8 +83,13 @@ class Page(Painted, can_focus=True):
 
     @property
     def line(self) -> Line | None:
-        """The line under the cursor."""
+        """The line under the cursor, wherever it is."""
         return self.parts.line(self.at)
+
+    @property
+    def seen(self) -> bool:
+        """Whether the cursor is on screen: a page with long sentences or charts begins above its first line."""
+        return bool(self.parts.stops()) and self.top <= self.parts.row_of(self.at) < self.top + max(1, self.size.height)
 
     @property
     def grid(self) -> GridPart | None:
@@ -101,6 +107,10 @@ class Page(Painted, can_focus=True):
 
     def move(self, by: int) -> None:
         """The cursor by so many lines; at the last one the page goes on to scroll."""
+        if self.parts.stops() and not self.seen and (by > 0) == (self.parts.row_of(self.at) > self.top):
+            self.top += by
+            self._moved(follow=False)
+            return
         new = min(max(self.at + by, 0), self._last())
         if new == self.at or not self.parts.stops():
             self.top += by if not self.parts.stops() or abs(by) == 1 else 0
@@ -193,7 +203,7 @@ class Page(Painted, can_focus=True):
         sticky = self._sticky()
         if y == 0 and sticky is not None:
             return self.painted(sticky.heading(self.parts.width), self._width())
-        here = bool(self.parts.stops()) and row == self.parts.row_of(self.at)
+        here = self.can_focus and bool(self.parts.stops()) and row == self.parts.row_of(self.at)
         return self.painted(self.parts.row(row), self._width(), cursor=here)
 
     def on_resize(self) -> None:

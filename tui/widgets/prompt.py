@@ -48,6 +48,8 @@ class Prompt(OneLine, can_focus=True):
             self.post_message(self.Moved(1 if event.key == "down" else -1))
         elif event.key in {"backspace", "ctrl+h"}:
             self._typed(self.text[:-1])
+        elif event.key in {"tab", "shift+tab"}:
+            pass  # the focus stays here for as long as something is typed
         elif event.key == "ctrl+u":
             self._typed("")
         elif event.character and event.is_printable:

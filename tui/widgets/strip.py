@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from m3probe.tui.sheet import Strip
-from m3probe.tui.widgets.ink import Row, clean, cut, titled
+from m3probe.tui.widgets.ink import Row, clean, cut, tick, titled
 
 _GLYPHS = (
     ("█", "accent"),
@@ -37,7 +37,7 @@ class StripPart:
         """One of them."""
         strip = self.strip
         if at == 0:
-            return titled(strip.title, f"0 to {strip.length:,g} {strip.unit}", width)
+            return titled(strip.title, f"0 to {tick(strip.length)} {strip.unit}", width)
         if at == 2:
             words = dict(strip.legend)
             legend: Row = []
