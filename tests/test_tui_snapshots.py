@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
+from test_tui_pages import NAMES as PAGES_KEPT
 from tui_kit import SNAPSHOTS, StillFeed, app, own_pages, same_as_kept, shown, svg_of, text_of, until, view
 
 from m3probe.errors import UnreadableInput
@@ -132,7 +133,7 @@ def test_loading_names_the_file_and_rank_that_is_read(
 
 def test_no_picture_is_kept_that_nothing_makes() -> None:
     kept = {path.stem for path in SNAPSHOTS.glob("*.svg")}
-    assert kept == {*CASES, "loading", "loading-60x20", "loading-ascii"}
+    assert kept == {*CASES, *PAGES_KEPT, "loading", "loading-60x20", "loading-ascii"}
 
 
 def test_a_difference_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

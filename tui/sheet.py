@@ -82,7 +82,10 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A series on a labelled scale: (x, value), None is a gap. ``marks``: x at which counters began anew."""
+    """A series on a labelled scale: (x, value), None is a gap. ``marks``: x at which counters began anew.
+
+    Where x runs from below 0 to (nearly) 0 it is time before now.
+    """
 
     title: str
     points: tuple[tuple[float, float | None], ...]
@@ -91,6 +94,7 @@ class Curve:
     unit: str
     text: str = ""
     marks: tuple[float, ...] = ()
+    x_unit: str = "s"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,15 @@ from m3probe.schema.verdicts import Outcome, PathVerdict, Trust
 from m3probe.tui.adapters._order import as_shown
 from m3probe.tui.adapters._questions import questions
 from m3probe.tui.adapters._tiles import first_moves, pulse, tiles
-from m3probe.tui.adapters._told import age, at_most, lacks, ranking, short, text, words
+from m3probe.tui.adapters._told import at_most, lacks, ranking, short, text, words
 from m3probe.tui.sheet import Block, Cell, Column, Grid, Lens, Line, Said, Sheet
 from m3probe.tui.targets import target
 
 RANKED_SHOWN = 7
 RANKED_CROWDED = 5
 """Fewer where tiles of live figures or a banner share the screen: all must fit 80x24."""
+_NO_BANNER = frozenset({Word.LIVE, Word.READ, Word.REPLAY})
+"""States whose reason no banner tells."""
 _TOLD_FIRST = (PathVerdict.MISSED, PathVerdict.UNEXPECTED, PathVerdict.REFUSED_AT_START)
 
 
@@ -39,20 +41,15 @@ def overview(view: View, lens: Lens) -> Sheet:
 
 
 def state(view: View) -> list[Said]:
-    """Which sources, the state word, how old the newest figure is; nothing of files, whose state the header says."""
-    newest = max((each.last_ok_s for each in view.sources if each.last_ok_s is not None), default=None)
-    said = [f"{view.word.value} {view.title}".rstrip()]
+    """What the heading and its banner do not say: where a replay stands, and which of several sources are not well."""
+    said = []
     if view.replay is not None:
         said.append(f"at {fixed(view.replay[0])} of {fixed(view.replay[1])} s")
-    elif view.next_poll_s is not None or view.gauges:
-        said.append(f"read {age(view.at_s, newest)}" if newest is not None else "never read")
-    elif view.word in {Word.READ, Word.PARTIAL} and not view.detail:
-        return []
     unwell = [each.name for each in view.sources if each.word not in {Word.LIVE, Word.READ, Word.REPLAY}]
     if unwell and len(view.sources) > 1:
         said.append(f"{len(unwell)} of {len(view.sources)} sources not well: {listed(unwell, 2)}")
-    said += [view.detail] if view.detail and view.report is not None else []
-    return [Said(" · ".join(said), view.word.value)]
+    said += [view.detail] if view.detail and view.word in _NO_BANNER else []
+    return [Said(f"{view.word.value} {' · '.join(said)}", view.word.value)] if said else []
 
 
 def partial(view: View) -> list[Said]:
@@ -61,7 +58,7 @@ def partial(view: View) -> list[Said]:
     if report is None:
         return []
     found = []
-    if report.outcome in {Outcome.PARTIAL, Outcome.ERROR}:
+    if report.outcome in {Outcome.PARTIAL, Outcome.ERROR} and not (view.word is Word.PARTIAL and view.detail):
         lost = "; ".join(f"{note.path}: {note.text}" if note.path else note.text for note in report.notes[:2])
         more = f"; {len(report.notes) - 2} more" if len(report.notes) > 2 else ""
         found.append(
@@ -76,7 +73,10 @@ def partial(view: View) -> list[Said]:
         )
     elif section.trust.verdict != Trust.COMPLETE:
         told = {note.text for note in report.notes[:2]} if found else set()
-        why = [words(each.word) if each.text in told else each.text for each in section.trust.reasons]
+        why = [
+            words(each.word) if each.text in told or each.text in view.detail else each.text
+            for each in section.trust.reasons
+        ]
         said = "; ".join(why) or "no reason was given"
         found.append(Said(f"Trust {section.trust.verdict}: {said}.", Word.PARTIAL.value))
     return found

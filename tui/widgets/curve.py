@@ -7,6 +7,8 @@ from m3probe.tui.sheet import Curve
 from m3probe.tui.widgets.ink import Row, clean, cut, tick, titled
 
 _ROWS = 4
+NOW = 1.5
+"""Seconds: a server is asked once a second, so that its newest value is never older while it answers."""
 _BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Dots of a braille cell from its top, (left, right)."""
 
@@ -43,7 +45,9 @@ class CurvePart:
         points = self.curve.points
         if not any(value is not None for _, value in points):
             return "no value yet"
-        left, right = tick(points[0][0]), tick(points[-1][0])
+        unit = f" {self.curve.x_unit}".rstrip()
+        left, right = f"{tick(points[0][0])}{unit}", f"{tick(points[-1][0])}{unit}"
+        right = "now" if points[0][0] < 0 and abs(points[-1][0]) <= NOW else right
         said = "┊ counters began anew" if self.curve.marks else ""
         return f"{left} {said.center(max(0, room - len(left) - len(right) - 2))} {right}"
 
