@@ -73,7 +73,7 @@ async def played(steps: list[object], views: tuple[View, ...]) -> None:
 
 
 BOUNDED = settings(
-    max_examples=8, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    max_examples=5, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
 
 

@@ -31,7 +31,7 @@ class TerminalDriver(LinuxDriver):
         super().__init__(app, debug=debug, mouse=mouse, size=size)
         self._file = screen(sys.__stdout__ or sys.stdout)
         self._woken, self._wake = os.pipe()
-        os.set_blocking(self._woken, False)  # noqa: FBT003 - os takes it by place
+        os.set_blocking(self._woken, False)
 
     def run_input_thread(self) -> None:
         """Keys as they are typed, until ``disable_input`` writes to the pipe."""
