@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from m3probe import _streams
@@ -34,7 +34,7 @@ def look(feed: Feed, title: str, plain: Plain, *, light: bool) -> int:
     try:
         if here.text:
             _streams.complain(f"{here.text}: the report as text instead of screens")
-            return _streams.finish(0, f"{_text(feed, plain)}\n")
+            return _streams.finish(0, f"{_text(feed, replace(plain, color=False))}\n")
         keyboard()
         from m3probe.tui.starting import Look, run
 

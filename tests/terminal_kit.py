@@ -42,6 +42,8 @@ class Asked:
     stdout: str = "tty"
     send: int | None = None
     owned: bool = True
+    before: tuple[int, ...] = ()
+    """Signals that it is sent before the keys."""
 
 
 @dataclass
@@ -106,6 +108,12 @@ def _started(
     )
 
 
+def _drained(master: int, ran: Ran) -> None:
+    """What is drawn until nothing more comes for half a second."""
+    while select.select([master], [], [], 0.5)[0]:
+        ran.screen += os.read(master, 65536)
+
+
 def _watched(child: subprocess.Popen, master: int, asked: Asked, ran: Ran) -> None:  # type: ignore[type-arg]
     begun = pressed = time.monotonic()
     told = False
@@ -114,6 +122,9 @@ def _watched(child: subprocess.Popen, master: int, asked: Asked, ran: Ran) -> No
             ran.screen += os.read(master, 65536)
             ran.first_s = ran.first_s or time.monotonic() - begun
         if not told and asked.when in ran.screen:
+            for number in asked.before:
+                os.kill(child.pid, number)
+                _drained(master, ran)
             told, pressed = True, time.monotonic()
             if asked.send:
                 os.kill(child.pid, asked.send)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from textual import events
 from textual.pilot import Pilot
 from tui_kit import NOW, StillFeed, app, own_pages, shown, text_of, until, view
 
@@ -457,3 +458,21 @@ def test_the_document_has_every_action_word_for_word() -> None:
     keys = {action.id: " ".join(f"`{key}`" for key in shown_keys(action).split()) for action in ACTIONS}
     expected = [f"| {keys[a.id]} | {a.words} | {a.tooltip} | {a.where} |" for a in ACTIONS]
     assert rows[: len(expected)] == expected
+
+
+def test_a_filter_that_is_longer_than_the_screen_shows_its_end_and_home_does_not_leave_the_page() -> None:
+    async def go() -> None:
+        it = app(StillFeed([view()]))
+        with own_pages():
+            async with it.run_test(size=(60, 20)) as pilot:
+                await shown(pilot)
+                await pilot.press("f", "slash")
+                it.post_message(events.Paste("x" * 100 + "end"))
+                await pilot.press("home")
+                await pilot.pause()
+                typed = text_of(it).split("\n")[-2]
+                assert typed.startswith(" / …xxx")
+                assert typed.endswith("xend_")
+                assert [stop.target for stop in it.pages.trail] == ["overview", "findings"]
+
+    asyncio.run(go())

@@ -16,7 +16,7 @@ from m3probe.model.findings import Evidence
 from m3probe.model.recording import Recording, RecordingBuilder
 from m3probe.model.tables import TABLES
 from m3probe.pipeline import open_recording, report
-from m3probe.tui.adapters._cells import LONGEST_NAME, bare_name
+from m3probe.tui.adapters._cells import LONGEST_NAME, UNNAMED, bare_name, kernel
 from m3probe.tui.adapters.evidence import rows
 from m3probe.tui.sheet import Grid, Lens, Sheet
 from m3probe.tui.targets import sheet_of
@@ -182,3 +182,15 @@ def test_every_piece_of_evidence_of_a_sample_opens_with_its_rows(sample: str) ->
                 assert len(row.cells) == len(shown.columns)
                 if row.opens:
                     assert sheet_of(row.opens, view, Lens()).title.startswith("step ")
+
+
+@pytest.mark.parametrize("name", ["", "   "])
+def test_a_kernel_without_a_name_says_so_instead_of_being_blank(rec: Recording, name: str) -> None:
+    row = int((rec.kernels["name"] >= 0).nonzero()[0][0])
+    strings = {int(rec.kernels["name"][row]): name}
+
+    class Named:
+        def __getattr__(self, what: str) -> object:
+            return strings if what == "strings" else getattr(rec, what)
+
+    assert kernel(Named(), row)[0].text == UNNAMED

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from rich.cells import cell_len
 
 from m3probe.tui.looks import LOOKS, look, to_ascii
 from m3probe.tui.sheet import Bar, Bars, Curve, Said, Strip
 from m3probe.tui.widgets.bars import BarsPart, drawn
 from m3probe.tui.widgets.curve import CurvePart, plotted
 from m3probe.tui.widgets.heading import aged
-from m3probe.tui.widgets.ink import Part, tick, titled, width_of, wrapped
+from m3probe.tui.widgets.ink import Part, clean, tick, titled, width_of, wrapped
 from m3probe.tui.widgets.said import SaidPart
 from m3probe.tui.widgets.strip import StripPart
 
@@ -147,3 +148,20 @@ def test_ascii_keeps_every_cell_in_its_place() -> None:
 )
 def test_an_end_of_a_scale_has_no_more_digits_than_tell_it_apart(value: float, text: str) -> None:
     assert tick(value) == text
+
+
+@pytest.mark.parametrize(
+    ("foreign", "drawn"),
+    [
+        ("\u6f22\u5b57 gemm", "\u6f22\u5b57 gemm"),  # wide, and everybody says so
+        ("e\u0301", "e\u0301"),  # a combining accent takes no cell anywhere
+        ("\u2764\ufe0f", "\u2764\\ufe0f"),  # a heart, and the wish that it be wide
+        ("\U0001f44d\U0001f3fd", "\U0001f44d\\U0001f3fd"),  # a thumb and its skin: two cells or four
+        ("\u1100\u1161\u11a8", "\u1100\\u1161\\u11a8"),  # a syllable in parts: two cells or four
+        ("\u0915\u093e", "\u0915\\u093e"),  # a vowel sign of Devanagari: one cell or none
+        ("\u0378", "\\u0378"),  # no character yet
+    ],
+)
+def test_what_terminals_disagree_about_is_spelt(foreign: str, drawn: str) -> None:
+    assert clean(foreign) == drawn
+    assert width_of([(clean(foreign), "")]) == cell_len(clean(foreign))

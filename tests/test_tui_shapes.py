@@ -141,3 +141,13 @@ def test_samples_lm_head_has_the_ratio_of_the_roofline() -> None:
     )
     mine = line(table, "decode aten::mm 8 x 200064 x 6144 bf16 lm_head kernels")
     assert mine.cells[[c.name for c in table.columns].index("x least")].raw == pytest.approx(theirs["ratio"])
+
+
+def test_twenty_thousand_shapes_are_lines_when_they_are_looked_at() -> None:
+    known = shapes().shapes[1]
+    rows = tuple(replace(known, M=at // 2) for at in range(20_000))
+    table = grid(page("shapes", view(replace(shapes(), shapes=rows))), "Local GEMM shapes")
+    assert not isinstance(table.lines, tuple)
+    assert len(table.lines) == 20_000
+    assert table.lines[19_999].key == f"{table.lines[19_998].key} #2"  # two rows that are alike in all
+    assert table.lines[7] is table.lines[7]

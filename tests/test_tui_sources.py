@@ -100,3 +100,10 @@ def test_what_could_not_be_seen_says_what_that_costs() -> None:
 
 def test_nothing_is_watched_of_a_file_that_was_read() -> None:
     assert grid(sources(view_of(full_report()), Lens()), "Sources").empty.startswith("No source is watched")
+
+
+def test_two_files_of_one_name_are_two_lines_that_open_two_pages() -> None:
+    view = view_of(None, sources=(replace(NEVER, found="rank 0"), NEVER, replace(NEVER, found="rank 1")))
+    lines = grid(sources(view, Lens()), "Sources").lines
+    assert [line.key for line in lines] == ["server.log", "server.log #2", "server.log #3"]
+    assert ["rank 1" in str(sheet_of(line.opens, view, Lens())) for line in lines] == [False, False, True]

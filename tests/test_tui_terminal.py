@@ -84,6 +84,30 @@ def test_however_it_ends_the_terminal_is_given_back(asked: Asked, code: int, tmp
     assert b"Traceback" not in ran.screen
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        (signal.SIGTSTP, signal.SIGCONT),
+        (signal.SIGTSTP, signal.SIGCONT, signal.SIGTSTP, signal.SIGCONT),
+        (signal.SIGSTOP, signal.SIGCONT),
+        (signal.SIGCONT,),
+    ],
+    ids=["stop", "stop-twice", "stop-unasked", "go-on-alone"],
+)
+def test_after_a_stop_keys_work_and_the_terminal_is_given_back(before: tuple[int, ...], tmp_path: Path) -> None:
+    ran = in_terminal(Asked(before=before), tmp_path)
+    assert (ran.code, ran.restored) == (0, True)
+    assert ran.screen.count(SHOWN) == ran.screen.count(HIDDEN) == 1 + before.count(signal.SIGCONT)
+    assert ran.screen.rsplit(SHOWN, 1)[1].count(b"READ")  # drawn again
+
+
+def test_an_empty_term_is_told_as_text_without_one_escape(tmp_path: Path) -> None:
+    ran = in_terminal(Asked(), tmp_path, TERM="")
+    assert ran.code == 0
+    assert b"Trust" in ran.screen
+    assert b"\x1b" not in ran.screen
+
+
 def test_leaving_does_not_wait_for_a_scrape_that_hangs(tmp_path: Path) -> None:
     """A server that accepts and never answers; measured 0.12 s from key to end, a scrape's own limit is 1.5 s."""
     with socket.socket() as server:

@@ -10,6 +10,7 @@ import select
 import sys
 import termios
 from codecs import getincrementaldecoder
+from contextlib import suppress
 
 from textual._xterm_parser import XTermParser
 from textual.app import App
@@ -30,6 +31,7 @@ class TerminalDriver(LinuxDriver):
         super().__init__(app, debug=debug, mouse=mouse, size=size)
         self._file = screen(sys.__stdout__ or sys.stdout)
         self._woken, self._wake = os.pipe()
+        os.set_blocking(self._woken, False)
 
     def run_input_thread(self) -> None:
         """Keys as they are typed, until ``disable_input`` writes to the pipe."""
@@ -52,5 +54,20 @@ class TerminalDriver(LinuxDriver):
         """Wake the thread instead of waiting for it to look."""
         os.write(self._wake, b".")
         super().disable_input()
+        # the thread has ended: what woke it must not end the one that begins after SIGTSTP and SIGCONT
+        with suppress(BlockingIOError):
+            os.read(self._woken, 4096)
         if os.isatty(self.fileno):
             termios.tcflush(self.fileno, termios.TCIFLUSH)
+
+    def _sigcont_application(self, *_: object) -> None:
+        """After SIGTSTP as Textual does it; after SIGSTOP, or without a stop, leave the screen before it is entered again.
+
+        Entered twice, the second time would take the viewer's own modes for those to give back, and read keys twice.
+        """
+        if not self._must_signal_resume:
+            if self._key_thread is None or not self._key_thread.is_alive():
+                return
+            self.suspend_application_mode()
+            self._must_signal_resume = True
+        super()._sigcont_application()

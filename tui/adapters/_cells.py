@@ -93,6 +93,7 @@ def file_name(rec: Recording, index: int) -> Cell:
 
 
 _IDS: dict[str, Callable[[Recording, int], Cell]] = {"string id": text, "row of dims": grid}
+UNNAMED = "(without a name)"
 LONGEST_NAME = 4096
 """Characters of a name that are looked at for its short form."""
 SHORT_WORD = 8
@@ -118,7 +119,7 @@ def kernel(rec: Recording, row: int) -> tuple[Cell, ...]:
     since = int(table["start_ns"][row]) - int(rec.steps["start_ns"][step]) if timed and step != NONE else None
     name = rec.strings[int(table["name"][row])]
     return (
-        Cell(bare_name(name), name),
+        Cell(bare_name(name) if name.strip() else UNNAMED, name),
         Cell(words(family), family),
         whole(None if step == NONE else step),
         in_us(since),

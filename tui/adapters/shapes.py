@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from math import prod
+from functools import cache
 
 from m3probe.model.path_report import PathsSection
 from m3probe.model.report import ModelMatch, ShapeRow, ShapesSection
 from m3probe.model.roofline_report import RooflineRow, RooflineSection
 from m3probe.model.view import View
 from m3probe.present._numbers import UNKNOWN, fixed, listed, plural
-from m3probe.present._shapes import FILLED
 from m3probe.tui.adapters import _question as q
-from m3probe.tui.sheet import Bar, Bars, Block, Cell, Column, Grid, Lens, Line, Said, Sheet
-from m3probe.tui.targets import target
+from m3probe.tui.adapters._shape_lines import COLUMNS, again_of, line_of
+from m3probe.tui.adapters._told import Lazy
+from m3probe.tui.sheet import Bar, Bars, Block, Grid, Lens, Line, Said, Sheet
 
 TITLE = "1 shapes"
 BARS = 6
@@ -22,22 +22,6 @@ MEASURED = {"kernels", "census"}
 EMPTY = (
     "An operator with input shapes (record_shapes) around a GEMM's launch, or a census of the graph, would name one."
 )
-COLUMNS = (
-    Column("phase"),
-    *(Column(name, right=True) for name in ("M", "N", "K", "count")),
-    Column("module", wide=True),
-    Column("x least", right=True, keep=1),
-    Column("µs a call", right=True, keep=2),
-    Column("programs/units", right=True, keep=3),
-    Column("dtype", keep=5),
-    Column("tile", keep=6),
-    Column("selector", keep=8),
-    Column("layout", keep=7),
-    Column("op", keep=9),
-    Column("evidence", keep=4),
-    Column("note", keep=10),
-)
-PREDICTED = {True: ("predicted", q.GOOD), False: ("not predicted", q.WARN), None: ("", "")}
 CHANGE = (
     "A trace with shapes (record_shapes) of more batch sizes, one with an eager twin for what graphs hide, or another "
     "parallel layout"
@@ -138,42 +122,17 @@ def _grid(view: View, rows: list[ShapeRow], lens: Lens) -> Grid:
     kinds = tuple(sorted({row.evidence for row in rows}, key=lambda kind: (kind not in MEASURED, kind)))
     first = sorted(rows, key=lambda row: (kinds.index(row.evidence), -row.count))
     starved = {f.id.split(".")[2]: f.id for f in q.named(view, "shapes.starved.")}
-    lines = [_line(row, floor_of(row, every), starved.get(row.phase, "")) for row in first]
+    again = again_of(first)
+
+    @cache
+    def line(at: int) -> Line:
+        # sixty µs each: twenty thousand shapes would take a second, of which a screen shows twenty
+        row = first[at]
+        return line_of(row, floor_of(row, every), starved.get(row.phase, ""), again[at])
+
     said = [f"{kind} {sum(row.count for row in rows if row.evidence == kind):,} calls" for kind in kinds]
     empty = q.nothing("GEMM shape", lens.phase)
-    return Grid(f"Local GEMM shapes: {', '.join(said) or 'none'}", COLUMNS, q.keyed(lines), f"{empty} {EMPTY}")
-
-
-def _line(row: ShapeRow, floor: RooflineRow | None, starved: str) -> Line:
-    ran, _, would = row.tile.partition("; ")
-    said, mark = PREDICTED[row.predicted]
-    wrong = floor is not None and floor.ratio is not None and floor.ratio < 1
-    cells = (
-        q.word(row.phase),
-        *(q.number(value) for value in (row.M, row.N, row.K, row.count)),
-        q.word(row.module),
-        q.number(floor.ratio if floor else None, 2, q.BAD if wrong else ""),
-        q.scaled(floor.observed_ns if floor else None, 1e3),
-        _programs(row),
-        q.word(row.dtype),
-        q.word(ran),
-        q.word(would),
-        q.word(said, mark),
-        q.word(row.op),
-        q.word(row.evidence),
-        q.word(floor.note if floor else ""),
-    )
-    key = f"{row.phase} {row.op} {row.M} x {row.N} x {row.K} {row.dtype} {row.module} {row.evidence}"
-    return Line(key, cells, target("finding", starved) if starved and cells[8].mark else "")
-
-
-def _programs(row: ShapeRow) -> Cell:
-    """Workgroups that started, as recorded, else as the tile gives, over the device's units."""
-    started = prod(row.grid) if row.grid is not None else row.programs
-    if started is None:
-        return q.word("")
-    starved = row.units is not None and started < FILLED * row.units
-    return Cell(f"{fixed(started)}/{fixed(row.units)}", started, q.WARN if starved else "")
+    return Grid(f"Local GEMM shapes: {', '.join(said) or 'none'}", COLUMNS, Lazy(len(first), line), f"{empty} {EMPTY}")
 
 
 def _match(match: ModelMatch | None) -> list[Said]:

@@ -34,7 +34,8 @@ def sources(view: View, _lens: Lens) -> Sheet:
         Column("found", keep=1),
         Column("lacks", right=True),
     )
-    lines = tuple(_line(view, each) for each in view.sources)
+    names = [each.name for each in view.sources]
+    lines = tuple(_line(view, each, names[:at].count(each.name)) for at, each in enumerate(view.sources))
     blocks: list[Block] = [Grid("Sources", columns, lines, _NONE)]
     unwell = [Said(f"{each.name}: {each.detail}", each.word.value) for each in view.sources if each.detail]
     missing = [Said(f"{each.name} lacks {text}", "unproven") for each in view.sources for text in each.missing]
@@ -42,7 +43,8 @@ def sources(view: View, _lens: Lens) -> Sheet:
     return Sheet("sources", tuple(blocks))
 
 
-def _line(view: View, each: SourceState) -> Line:
+def _line(view: View, each: SourceState, before: int) -> Line:
+    """``before``: sources of the same name above it; files of two folders may be called alike."""
     cells = (
         Cell(each.name, each.name),
         Cell(each.kind, each.kind),
@@ -53,16 +55,19 @@ def _line(view: View, each: SourceState) -> Line:
         Cell(each.found or UNKNOWN, each.found or None),
         whole(len(each.missing)),
     )
+    if before:
+        return Line(f"{each.name} #{before + 1}", cells, target("source", each.name, before))
     return Line(each.name, cells, target("source", each.name))
 
 
-def source(view: View, _lens: Lens, name: str) -> Sheet:
-    """One source in full.
+def source(view: View, _lens: Lens, name: str, before: str = "0") -> Sheet:
+    """One source in full; ``before``: how many of the same name stand above it.
 
     Raises:
         KeyError: there is none of this name.
     """
-    each = next((found for found in view.sources if found.name == name), None)
+    alike = [found for found in view.sources if found.name == name]
+    each = alike[int(before)] if before.isdecimal() and int(before) < len(alike) else None
     if each is None:
         raise KeyError(f"source {name} is not watched (any more)")
     took = f", the last read took {each.took_ms:,.0f} ms" if each.took_ms is not None else ""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Protocol
+
+from rich.cells import cell_len
 
 from m3probe.present._page import cells, clipped, middle_cut
 from m3probe.present.escape import safe
@@ -23,9 +26,26 @@ class Part(Protocol):
         """One of them, at most ``width`` cells."""
 
 
+_JOINERS = frozenset((*range(0x1160, 0x1200), *range(0xD7B0, 0xD800), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
+"""Vowels and tails of Hangul, variation selectors: how wide they are is up to what stands before them."""
+_SKINS = range(0x1F3FB, 0x1F400)
+
+
 def clean(text: str) -> str:
-    """Foreign text as it may be drawn."""
-    return safe(text)
+    r"""Foreign text as it may be drawn: what terminals are not of one mind about how wide it is, is spelt ``\uNNNN``.
+
+    A line is laid out by counting cells: one character that takes another number of them moves all that follows.
+    """
+    told = safe(text)
+    return told if told.isascii() else "".join(map(_steady, told))
+
+
+@lru_cache(4096)
+def _steady(char: str) -> str:
+    code = ord(char)
+    if code in _JOINERS or code in _SKINS or cells(char) != cell_len(char):
+        return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return char
 
 
 def padded(text: str, room: int, *, right: bool = False) -> str:

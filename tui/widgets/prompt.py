@@ -5,6 +5,7 @@ from __future__ import annotations
 from textual import events
 from textual.message import Message
 
+from m3probe.present._page import cells, clipped
 from m3probe.tui.widgets.ink import Row, clean
 from m3probe.tui.widgets.painted import OneLine
 
@@ -38,7 +39,11 @@ class Prompt(OneLine, can_focus=True):
 
     def told(self) -> Row:
         """The label, the text and a cursor."""
-        return [(f" {self.label} ", "accent"), (clean(self.text), "bold"), ("_", "accent")]
+        head, typed = f" {self.label} ", clean(self.text)
+        room = max(1, self.size.width - cells(head) - 2)
+        if cells(typed) > room:
+            typed = f"…{clipped(typed[::-1], room - 1)[::-1]}"
+        return [(head, "accent"), (typed, "bold"), ("_", "accent")]
 
     def on_key(self, event: events.Key) -> None:
         """Characters are typed, whatever they mean elsewhere."""
@@ -48,8 +53,8 @@ class Prompt(OneLine, can_focus=True):
             self.post_message(self.Moved(1 if event.key == "down" else -1))
         elif event.key in {"backspace", "ctrl+h"}:
             self._typed(self.text[:-1])
-        elif event.key in {"tab", "shift+tab"}:
-            pass  # the focus stays here for as long as something is typed
+        elif event.key in {"tab", "shift+tab", "home"}:
+            pass  # the focus stays here for as long as something is typed, and the page too
         elif event.key == "ctrl+u":
             self._typed("")
         elif event.character and event.is_printable:
