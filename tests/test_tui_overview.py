@@ -207,7 +207,7 @@ def test_the_header_alone_says_that_a_file_was_read() -> None:
 
 
 def test_a_replay_says_where_it_stands() -> None:
-    assert said(live(word=Word.REPLAY, replay=(30.0, 120.0)))[0] == "REPLAY at 30 of 120 s"
+    assert said(live(word=Word.REPLAY, replay=(30.0, 120.0)))[0] == "REPLAY at 30.0 of 120.0 s"
 
 
 def test_foreign_words_are_left_as_they_are_for_whoever_draws() -> None:

@@ -78,7 +78,7 @@ def test_a_restart_with_lower_counters_is_told_and_no_rate_is_negative() -> None
         after = until(feed, lambda view: gauge(view, "output_tokens_per_s").value is not None)
         feed.close()
     shown = gauge(after, "output_tokens_per_s")
-    assert shown.value is not None and 0 <= shown.value <= 40
+    assert shown.value is not None and 0 <= shown.value < 60  # 40 in a second, whose length is the host's
     assert all(value is None or value >= 0 for _, value in shown.recent)
     assert None in [value for _, value in shown.recent]  # the time of the restart is a gap
 
