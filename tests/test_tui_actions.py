@@ -18,6 +18,7 @@ from m3probe.tui.screens.help import HelpScreen
 from m3probe.tui.screens.palette import PaletteScreen
 from m3probe.tui.screens.problem import ProblemScreen
 from m3probe.tui.theme import DARK, LIGHT
+from m3probe.tui.widgets.banner import Banner
 from m3probe.tui.widgets.foot import Foot
 
 Told = Callable[[M3ProbeApp, Pilot], Awaitable[None]]
@@ -365,6 +366,19 @@ def test_held_figures_grow_old_and_sources_go_on_being_shown() -> None:
         assert held.gauges["running"].recent == ((13.0, 1.0), (9.0, 2.0))
 
     seen("space", then, feed=live_feed(first, second))
+
+
+def test_a_banner_that_comes_up_says_why_at_once() -> None:
+    """While it is hidden it has no width."""
+    first, second = view(Word.LIVE), view(Word.DOWN, detail="refused")
+
+    async def then(it: M3ProbeApp, _: Pilot) -> None:
+        banner = it.pages.query_one(Banner)
+        assert banner.size.width == 0
+        banner.say(second.word, second.detail)
+        assert "".join(text for text, _ in banner._row) == " ✗ DOWN: refused"
+
+    seen("0", then, feed=live_feed(first))
 
 
 def test_the_page_of_sources_is_drawn_while_figures_are_held() -> None:

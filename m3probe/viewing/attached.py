@@ -203,15 +203,19 @@ class PidFeed:
             word = Word.DOWN if base.word is Word.CONNECTING and not self._metrics else base.word
             return word, f"{base.detail or 'no process is recorded'}; {self._recorder.error}"
         if self._recorder.ended and base.word is not Word.REPLAY:
-            why = f"the recording has ended: {self._recorder.ended}"
-            if page is not None and page.word in _ANSWERS:
-                return Word.PARTIAL, f"only /metrics is seen, a server answers there; {why}"
-            return Word.DOWN, why
+            return self._ended(page)
         if page is not None and base.word is Word.LIVE and page.word in _UNWELL:
             return page.word, page.detail
         if self._windows and not base.detail:
             return base.word, self._recorder.said
         return base.word, base.detail or self._refused
+
+    def _ended(self, page: View | None) -> tuple[Word, str]:
+        """Nothing is recorded any more; a server that was started again has other processes, at the same address."""
+        why = f"the recording has ended: {self._recorder.ended}"
+        if page is not None and page.word in _ANSWERS:
+            return Word.PARTIAL, f"only /metrics is seen, a server answers there; {why}"
+        return Word.DOWN, why
 
     def _processes(self) -> tuple[SourceState, ...]:
         now = self._recorder.now
