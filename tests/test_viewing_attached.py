@@ -182,3 +182,12 @@ def test_a_page_that_comes_late_is_told_beside_guests_that_record(run: Path) -> 
         assert feed._together(late, live).word is Word.SLOW
         assert feed._together(late, live).detail == late.detail
         assert all(source.last_ok_s is not None for source in live.sources if source.kind == "process")
+
+
+def test_a_recording_that_has_what_was_asked_for_has_ended_and_its_processes_are_not_down(run: Path) -> None:
+    with guest(run, "worker") as process, closing(PidFeed(Asked(str(process.pid), seconds=1.0))) as feed:
+        view = until(feed, lambda view: "ended" in view.detail)
+        assert view.detail == "the recording has ended: its time is over"
+        states = [(source.word, source.detail) for source in view.sources if source.kind == "process"]
+        assert states == [(Word.READ, "recorded until the recording ended")]
+        assert view.report is not None

@@ -23,6 +23,12 @@ from m3probe.viewing.live import UrlFeed
 from m3probe.viewing.recorder import Line, order_of
 
 FIRST_S, EVERY_S = 0.2, 1.0
+ENDS = {
+    "steps": "it has the steps that were asked for",
+    "seconds": "its time is over",
+    "idle": "nothing ran for as long as it was to wait",
+}
+"""Ends of ``attach`` that were asked for; others speak for themselves."""
 _ANSWERS = frozenset({Word.LIVE, Word.SLOW, Word.COLLECTING, Word.RESET})
 _UNWELL = frozenset({Word.SLOW, Word.STALE, Word.DOWN, Word.BAD_DATA, Word.RESET})
 
@@ -212,7 +218,8 @@ class PidFeed:
 
     def _ended(self, page: View | None) -> tuple[Word, str]:
         """Nothing is recorded any more; a server that was started again has other processes, at the same address."""
-        why = f"the recording has ended: {self._recorder.ended}"
+        first, *losses = self._recorder.ended.split("; ")
+        why = "; ".join((f"the recording has ended: {ENDS.get(first, first)}", *losses))
         if page is not None and page.word in _ANSWERS:
             return Word.PARTIAL, f"only /metrics is seen, a server answers there; {why}"
         return Word.DOWN, why
@@ -225,13 +232,16 @@ class PidFeed:
             detail = self._recorder.error or self._recorder.said
             word = Word.DOWN if self._recorder.error else Word.CONNECTING
             return (SourceState(f"server {self._asked.target}", "process", word, detail),)
+        over = self._recorder.over
         return tuple(
             SourceState(
                 name=row.name,
                 kind="process",
-                word=Word.LIVE if row.state == "recorded" and not self._recorder.over else Word.DOWN,
+                word=Word.DOWN if row.state != "recorded" else Word.READ if over else Word.LIVE,
                 last_ok_s=self._heard_s,
-                detail=row.state + (f"; {row.dropped:,} records dropped" if row.dropped > 0 else ""),
+                detail=row.state
+                + (" until the recording ended" if over and row.state == "recorded" else "")
+                + (f"; {row.dropped:,} records dropped" if row.dropped > 0 else ""),
                 found=f"{row.records:,} records, {row.bytes / 1e6:,.1f} MB" if row.records >= 0 else "",
             )
             for row in now.rows
