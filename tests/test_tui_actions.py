@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 from textual import events
 from textual.pilot import Pilot
-from tui_kit import NOW, StillFeed, app, own_pages, shown, text_of, until, view
+from tui_kit import NOW, StillFeed, app, own_pages, shown, source, text_of, until, view
 
-from m3probe.model.view import View, Word
+from m3probe.model.view import Gauge, Scope, SourceState, View, Word
 from m3probe.tui.actions import ACTIONS, BY_ID, FOOTER, KEPT, QUESTIONS
 from m3probe.tui.app import M3ProbeApp
 from m3probe.tui.screens.help import HelpScreen
 from m3probe.tui.screens.palette import PaletteScreen
 from m3probe.tui.screens.problem import ProblemScreen
 from m3probe.tui.theme import DARK, LIGHT
+from m3probe.tui.widgets.banner import Banner
 from m3probe.tui.widgets.foot import Foot
 
 Told = Callable[[M3ProbeApp, Pilot], Awaitable[None]]
@@ -325,6 +326,80 @@ def test_brackets_move_in_a_replay_only() -> None:
         feed=StillFeed([replayed]),
     )
     check("left_square_bracket", lambda it: it.desk.feed.asked, [])
+
+
+def test_a_recording_that_is_shown_at_its_end_is_replayed_from_there() -> None:
+    whole = view(Word.READ, length_s=200.0)
+    check("left_square_bracket", lambda it: it.desk.feed.asked, [("scrub", -2.0)], feed=live_feed(whole))
+    short = view(Word.READ, length_s=0.8)
+    check("left_square_bracket", lambda it: it.desk.feed.asked, [("scrub", -0.04)], feed=live_feed(short))
+
+
+def test_a_poll_that_a_key_asked_for_takes_the_place_of_the_next_one() -> None:
+    feed = live_feed(view(Word.REPLAY, replay=(30.0, 200.0), next_poll_s=0.4))
+
+    async def then(it: M3ProbeApp, pilot: Pilot) -> None:
+        for _ in range(10):
+            await pilot.press("left_square_bracket")
+            await pilot.pause(0.02)
+        before = feed.polls
+        await pilot.pause(2.0)
+        assert 1 <= feed.polls - before <= 6  # 50 where each key leaves a timer of its own
+        assert len(it.desk.feed.asked) == 10
+
+    seen("0", then, feed=feed)
+
+
+def test_held_figures_grow_old_and_sources_go_on_being_shown() -> None:
+    running = Gauge("running", "running", 2.0, "requests", Scope.LIVE, 1.0, recent=((5.0, 1.0), (1.0, 2.0)))
+    server = SourceState("http://h/metrics", "metrics", Word.LIVE, last_ok_s=NOW - 4)
+    first = view(Word.LIVE, gauges={"running": running}, sources=(server,))
+    down = replace(server, word=Word.DOWN, detail="refused")
+    second = view(Word.DOWN, at_s=first.at_s + 8.0, sources=(down,))
+
+    async def then(it: M3ProbeApp, pilot: Pilot) -> None:
+        await pilot.press("o")
+        it.poll_now()
+        await until(pilot, lambda: it.desk.latest is second)
+        held = it.desk.view
+        assert held is not None and held.at_s == second.at_s and held.sources == (down,)
+        assert held.gauges["running"].age_s == 9.0
+        assert held.gauges["running"].recent == ((13.0, 1.0), (9.0, 2.0))
+
+    seen("space", then, feed=live_feed(first, second))
+
+
+def test_a_banner_that_comes_up_says_why_at_once() -> None:
+    """While it is hidden it has no width."""
+    first, second = view(Word.LIVE), view(Word.DOWN, detail="refused")
+
+    async def then(it: M3ProbeApp, _: Pilot) -> None:
+        banner = it.pages.query_one(Banner)
+        assert banner.size.width == 0
+        banner.say(second.word, second.detail)
+        assert "".join(text for text, _ in banner._row) == " ✗ DOWN: refused"
+
+    seen("0", then, feed=live_feed(first))
+
+
+def test_the_page_of_sources_is_drawn_while_figures_are_held() -> None:
+    first, second = view(Word.LIVE), view(Word.DOWN, sources=(source(Word.DOWN),))
+
+    async def then(it: M3ProbeApp, pilot: Pilot) -> None:
+        await pilot.press("o")
+        await pilot.pause()
+        before = it.pages.sheet
+        it.poll_now()
+        await until(pilot, lambda: it.desk.latest is second)
+        assert it.pages.sheet is not before
+        await pilot.press("0")
+        await pilot.pause()
+        before = it.pages.sheet
+        it.poll_now()
+        await pilot.pause(0.2)
+        assert it.pages.sheet is before
+
+    seen("space", then, feed=live_feed(first, second))
 
 
 def test_a_profiler_window_is_asked_for_after_a_yes_only() -> None:

@@ -10,13 +10,14 @@ from dataclasses import replace
 
 import pytest
 from textual.pilot import Pilot
-from tui_kit import MANY, NOW, StillFeed, app, own_pages, shown, source, text_of, until, view
+from tui_kit import COLUMNS, MANY, NOW, StillFeed, app, line, own_pages, shown, source, text_of, until, view
 
 from m3probe.errors import UnreadableInput
 from m3probe.model.view import SourceState, View, Word
 from m3probe.tui.app import M3ProbeApp
 from m3probe.tui.desk import Desk
 from m3probe.tui.screens.problem import ProblemScreen
+from m3probe.tui.sheet import Grid, Said, Sheet
 
 Told = Callable[[M3ProbeApp, Pilot], Awaitable[None]]
 
@@ -307,10 +308,6 @@ def test_a_click_chooses_and_a_second_one_opens() -> None:
 
 
 def test_a_page_begins_at_its_top_and_scrolls_to_its_first_line_before_the_cursor_moves() -> None:
-    from tui_kit import COLUMNS, line
-
-    from m3probe.tui.sheet import Grid, Said, Sheet
-
     blocks = (*(Said(f"sentence {at}") for at in range(30)), Grid("Lines", COLUMNS, (line(1), line(2))))
 
     async def then(it: M3ProbeApp, pilot: Pilot) -> None:
@@ -363,3 +360,32 @@ def test_two_servers_that_differ_in_their_last_digit_are_told_apart_in_the_headi
 
 
 _ = SourceState
+
+
+def test_what_stands_first_is_not_scrolled_away_when_it_grows() -> None:
+    """A figure that comes up makes a line of two rows one of three: the first row is the one to read."""
+
+    def page(words: int) -> Sheet:
+        lines = tuple(line(at) for at in range(1, 40))
+        return Sheet("overview", (Said("word " * words), Grid("Ranked", COLUMNS, lines)))
+
+    async def go() -> None:
+        with own_pages():
+            it = app(StillFeed([view()]))
+            async with it.run_test(size=(80, 24)) as pilot:
+                await shown(pilot)
+                shown_page = it.pages.page
+                shown_page.show(page(20))
+                shown_page.move(2)
+                await pilot.pause()
+                shown_page.show(page(60))
+                await pilot.pause()
+                assert shown_page.top == 0
+                assert shown_page.line is not None and shown_page.line.key == "item-3"
+                shown_page.page(1)
+                before = shown_page.parts.row_of(shown_page.at) - shown_page.top
+                assert shown_page.top > 0
+                shown_page.show(page(20))
+                assert shown_page.parts.row_of(shown_page.at) - shown_page.top == before
+
+    asyncio.run(go())

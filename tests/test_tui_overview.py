@@ -184,6 +184,39 @@ def test_a_long_wait_is_told_in_seconds_or_minutes(ms: float, shown: list[str]) 
     assert texts(grid(live(gauges={"ttft": gauge}), "Live figures").lines[0])[1:3] == shown
 
 
+@pytest.mark.parametrize(
+    ("between", "shown"),
+    [
+        ((1_000.0, 2_500.0), ["1,000 to 2,500", "ms"]),
+        ((0.0, 7.5), ["≤ 7.5", "ms"]),
+        ((80_000.0, None), ["> 80", "s"]),
+        ((20_000.0, 40_000.0), ["20 to 40", "s"]),
+    ],
+)
+def test_a_latency_is_told_as_the_bucket_that_holds_it(between: tuple[float, float | None], shown: list[str]) -> None:
+    value = between[1] or between[0]
+    gauge = Gauge("ttft", "TTFT p50", value, "ms", Scope.WINDOWED, 1.0, between=between)
+    page = live(gauges={"ttft": gauge})
+    assert texts(grid(page, "Live figures").lines[0])[1:3] == shown
+    assert said(page)[0] == f"windowed, last 1 min: TTFT p50 {' '.join(shown)} · 1 s old"
+
+
+def test_what_a_server_does_stands_before_what_it_has_besides() -> None:
+    names = (
+        "running",
+        "waiting",
+        "waiting_capacity",
+        "prefix_hit_rate",
+        "preemptions",
+        "drafts",
+        "output_tokens_per_s",
+    )
+    gauges = {name: Gauge(name, name, 1.0, "requests", Scope.LIVE, 0.0) for name in names}
+    assert said(live(gauges=gauges))[0].startswith(
+        "live: running 1, waiting 1, output_tokens_per_s 1, waiting_capacity"
+    )
+
+
 def test_the_state_line_says_which_of_several_sources_is_not_well() -> None:
     well = SourceState("http://a:8000", "metrics", Word.LIVE, last_ok_s=NOW_S - 2)
     down = SourceState("http://a:8001", "metrics", Word.DOWN, "Connection refused", last_ok_s=NOW_S - 90)
@@ -207,7 +240,7 @@ def test_the_header_alone_says_that_a_file_was_read() -> None:
 
 
 def test_a_replay_says_where_it_stands() -> None:
-    assert said(live(word=Word.REPLAY, replay=(30.0, 120.0)))[0] == "REPLAY at 30 of 120 s"
+    assert said(live(word=Word.REPLAY, replay=(30.0, 120.0)))[0] == "REPLAY at 30.0 of 120.0 s"
 
 
 def test_foreign_words_are_left_as_they_are_for_whoever_draws() -> None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -158,3 +158,36 @@ def test_what_is_asked_for_reaches_the_recorder_whole() -> None:
     order = msgspec.json.decode(order_of(asked, remove=True), type=Order)
     assert order.remove and asked_of(order.asked) == asked
     assert os.fspath(asked_of(order.asked).proc) == "/proc"
+
+
+def test_a_server_that_came_back_is_not_called_down_beside_its_live_figures(run: Path, tmp_path: Path) -> None:
+    """Its processes are other ones: what guests recorded has ended, its address answers."""
+    del run
+    fake = FakeVllm()
+    with ExitStack() as held:
+        with serving_vllm(fake) as url:
+            feed = held.enter_context(closing(PidFeed(Asked(url, guests=True, out=tmp_path / "out"))))
+            until(feed, lambda view: view.word is Word.PARTIAL)
+            feed._recorder.error, feed._recorder.ended = "", "the server has ended"
+            view = until(feed, lambda view: "ended" in view.detail)
+            assert view.word is Word.PARTIAL and "only /metrics is seen" in view.detail
+        view = until(feed, lambda view: view.word is Word.DOWN)
+        assert view.detail == "the recording has ended: the server has ended"
+
+
+def test_a_page_that_comes_late_is_told_beside_guests_that_record(run: Path) -> None:
+    late = View("m", Word.SLOW, 0.0, "the last page took 8,000 ms")
+    with guest(run, "worker") as process, closing(PidFeed(Asked(str(process.pid)))) as feed:
+        live = until(feed, lambda view: view.report is not None and view.word is Word.LIVE)
+        assert feed._together(late, live).word is Word.SLOW
+        assert feed._together(late, live).detail == late.detail
+        assert all(source.last_ok_s is not None for source in live.sources if source.kind == "process")
+
+
+def test_a_recording_that_has_what_was_asked_for_has_ended_and_its_processes_are_not_down(run: Path) -> None:
+    with guest(run, "worker") as process, closing(PidFeed(Asked(str(process.pid), seconds=1.0))) as feed:
+        view = until(feed, lambda view: "ended" in view.detail)
+        assert view.detail == "the recording has ended: its time is over"
+        states = [(source.word, source.detail) for source in view.sources if source.kind == "process"]
+        assert states == [(Word.READ, "recorded until the recording ended")]
+        assert view.report is not None

@@ -16,10 +16,11 @@ from tree import ROOT
 from viewing_kit import never, nobody
 
 from m3probe.errors import UnreadableInput
-from m3probe.model.view import View, Word
+from m3probe.model.view import Absent, View, Word
 from m3probe.pipeline import read
 from m3probe.schema.frames import MAGIC, Cut, payloads
-from m3probe.viewing.follow import FollowFeed
+from m3probe.viewing._clock import Paced
+from m3probe.viewing.follow import FIRST_S, FollowFeed
 from m3probe.viewing.replay import Timeline
 
 SAMPLE = ROOT / "samples/live-cpu-moe-tp2"
@@ -101,6 +102,46 @@ def test_an_old_recording_without_an_end_is_read_and_says_so(tmp_path: Path) -> 
     assert view.word is Word.READ and "no end record" in view.detail
 
 
+def test_figures_of_a_finished_recording_are_as_old_as_it_says_itself_not_as_its_files(tmp_path: Path) -> None:
+    """A copy, or a checkout, of today holds what was recorded then."""
+    shutil.copytree(SAMPLE, tmp_path / "rec")
+    rec = read([SAMPLE])
+    base = {number: file.base_time_ns or 0 for number, file in enumerate(rec.files)}
+    samples = rec.tables["samples"]
+    last_s = max(
+        (base[file] + at) / 1e9 for file, at in zip(samples["file"].tolist(), samples["mono_ns"].tolist(), strict=True)
+    )
+    followed_ = followed(tmp_path / "rec")
+    followed_.now = last_s + 7_200.0
+    view = followed_.poll()
+    assert view.word is Word.READ
+    assert view.gauges["running"].age_s == pytest.approx(7_200.0, abs=5.0)
+    followed_.feed.scrub(-3.0)
+    assert followed_.poll().gauges["running"].age_s is None
+
+
+def test_two_samples_of_one_burst_make_no_rate() -> None:
+    """That server's guest sampled twice within 49 ms, and no more."""
+    view = followed(ROOT / "samples/live-h200-m3-graph").poll()
+    assert view.gauges["requests_per_s"].value is None
+    assert view.gauges["requests_per_s"].absent is Absent.TOO_FEW
+    assert view.gauges["running"].value == 0
+
+
+def test_what_the_first_reading_cost_does_not_hold_the_second_back(tmp_path: Path) -> None:
+    """Its imports alone take a second on a busy host, which would be paid for with most of a minute."""
+    write(tmp_path, 0.5)
+    followed_ = followed(tmp_path)
+    cost = iter(range(0, 1000, 10))
+    followed_.feed._paced = Paced(0.02, 2.0, lambda: float(next(cost)))
+    first = followed_.poll()
+    write(tmp_path, 0.8)
+    second = followed_.poll(FIRST_S)
+    assert second.recording is not first.recording
+    write(tmp_path, 1.0)
+    assert followed_.poll(FIRST_S).recording is second.recording
+
+
 def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnreadableInput):
         FollowFeed(tmp_path / "nowhere")
@@ -111,6 +152,7 @@ def test_scrubbing_shows_what_was_written_until_then_and_the_end_again(tmp_path:
     followed_ = followed(tmp_path / "rec")
     whole = followed_.poll()
     assert whole.replay is None and whole.recording is not None
+    assert whole.length_s == pytest.approx(Timeline(whole.recording).length_s)
     followed_.feed.scrub(-6.0)
     back = followed_.poll()
     assert back.word is Word.REPLAY and back.replay is not None and back.recording is not None

@@ -78,7 +78,7 @@ def test_a_restart_with_lower_counters_is_told_and_no_rate_is_negative() -> None
         after = until(feed, lambda view: gauge(view, "output_tokens_per_s").value is not None)
         feed.close()
     shown = gauge(after, "output_tokens_per_s")
-    assert shown.value is not None and 0 <= shown.value <= 40
+    assert shown.value is not None and 0 <= shown.value < 60  # 40 in a second, whose length is the host's
     assert all(value is None or value >= 0 for _, value in shown.recent)
     assert None in [value for _, value in shown.recent]  # the time of the restart is a gap
 
@@ -157,7 +157,9 @@ def test_a_slow_page_is_taken_and_called_slow() -> None:
         feed = UrlFeed(f"http://127.0.0.1:{port}")
         assert feed.poll(nobody, never).word is Word.CONNECTING
         slow = until(feed, lambda view: view.word is Word.SLOW)
+        again = until(feed, lambda view: "asked 1 s ago" in view.detail)
         feed.close()
+    assert again.word is Word.SLOW  # it takes no longer than the last one did
     took = slow.sources[0].took_ms
     assert took is not None and 1600 <= took < 3000
     assert gauge(slow, "running").value == 3

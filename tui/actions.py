@@ -18,7 +18,7 @@ class Where(StrEnum):
     LINES = "in a page with lines"
     TABLE = "in a page with a table"
     LIVE = "while a server is watched"
-    REPLAY = "in a recording that is replayed"
+    REPLAY = "in a recording that can be replayed"
 
 
 @dataclass(frozen=True, slots=True)

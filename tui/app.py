@@ -11,6 +11,7 @@ from typing import ClassVar
 from textual.app import App
 from textual.binding import BindingType
 from textual.driver import Driver
+from textual.timer import Timer
 
 from m3probe.errors import M3ProbeError
 from m3probe.model.view import Feed
@@ -49,6 +50,7 @@ class M3ProbeApp(App[int]):
         super().__init__(driver_class=driver_class)
         self.desk = desk
         self.options = options or Options()
+        self._next: Timer | None = None
         self.failed = 0
         """Exit status of a feed that can show nothing."""
         for theme in THEMES:
@@ -96,9 +98,11 @@ class M3ProbeApp(App[int]):
         if first and self.screen is self.loading:
             self.switch_screen(self.pages)
         elif self.pages.is_mounted:
-            self.pages.around() if self.desk.paused else self.pages.refresh_view()
+            self.pages.around() if self.desk.paused and not self.pages.of_sources else self.pages.refresh_view()
+        if self._next is not None:
+            self._next.stop()  # a poll that a key asked for takes the place of the next one
         if event.view.next_poll_s is not None:
-            self.set_timer(max(0.05, event.view.next_poll_s), self.poll_now)
+            self._next = self.set_timer(max(0.05, event.view.next_poll_s), self.poll_now)
 
     def on_told(self, event: Told) -> None:
         """Progress of the first read."""

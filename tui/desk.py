@@ -22,7 +22,7 @@ TOLD = frozenset({*OLD, Word.SLOW, Word.RESET, Word.PARTIAL, Word.CONNECTING, Wo
 T = TypeVar("T")
 _WINDOWS = {10.0: "10 s", 60.0: "1 min", 600.0: "10 min", None: "all"}
 SCRUB_S = 1.0
-"""What one press of ``[`` or ``]`` moves, or a hundredth of the recording where that is more."""
+"""What one press of ``[`` or ``]`` moves: at most a twentieth and at least a hundredth of the recording."""
 
 
 def _nowhere(_name: str, _text: str) -> str:
@@ -55,7 +55,7 @@ class Desk:
         """A view; while paused only what it says of the sources is taken."""
         self.latest = view
         if self.paused and self.view is not None:
-            self.view = replace(self.view, sources=view.sources)
+            self.view = _held(self.view, view)
             return
         self.view = view
         self.window_s = view.window_s if self.feed.live else self.window_s
@@ -124,10 +124,16 @@ class Desk:
         return f"figures look back: {_WINDOWS[self.window_s]}"
 
     def scrub(self, by: int) -> None:
-        """Move in a replayed recording."""
-        replay = self.view.replay if self.view else None
-        if replay is not None:
-            self.feed.scrub(by * max(SCRUB_S, replay[1] / 100))
+        """Move in a recording that is replayed, or begin to replay one that is shown at its end."""
+        view = self.view
+        if view is not None and self.can_scrub:
+            length_s = view.replay[1] if view.replay else view.length_s or 0.0
+            self.feed.scrub(by * max(min(SCRUB_S, length_s / 20), length_s / 100))
+
+    @property
+    def can_scrub(self) -> bool:
+        """Whether there is another time to go to."""
+        return self.view is not None and (self.view.replay is not None or bool(self.view.length_s))
 
     # --- what head and banner say ------------------------------------------------------------------------------
 
@@ -150,16 +156,18 @@ class Desk:
         found += [word.replace("_", " ") for word in (lens.phase, lens.verdict) if word]
         if self.view.replay is not None:
             found.append(f"{self.view.replay[0]:,.1f} of {self.view.replay[1]:,.1f} s")
-        elif self.feed.live:
+        elif self.feed.live and self.view.word is not Word.READ:
             window = _WINDOWS.get(self.window_s, f"{self.window_s} s")
-            found += [f"window {window}", aged(self.clock() - self._read_s(self.view))]
+            found += [f"window {window}", *self._age(self.view)]
         return "  ".join(found)
 
-    @staticmethod
-    def _read_s(view: View) -> float:
-        """When figures were last read: a server that is down makes views, but no figures."""
-        known = [source.last_ok_s for source in view.sources if source.last_ok_s is not None]
-        return min(view.at_s, max(known, default=view.at_s))
+    def _age(self, view: View) -> list[str]:
+        """Since figures were last read: a server that is down makes views, but no figures; one that never was up has none."""
+        sources = [source.last_ok_s for source in view.sources if source.kind != "process"]
+        known = [at_s for at_s in sources if at_s is not None]
+        if sources and not known:
+            return []
+        return [aged(self.clock() - min(view.at_s, max(known, default=view.at_s)))]
 
     def banner(self) -> tuple[str, str]:
         """(word, why); empty words where nothing has to be said."""
@@ -172,6 +180,21 @@ class Desk:
         if self.view.word in TOLD:
             return self.view.word, self.view.detail
         return (Word.REPLAY, "[ and ] move in time") if self.view.replay is not None else ("", "")
+
+
+def _held(view: View, now: View) -> View:
+    """The same figures, older by as much as has passed, and the sources as they are now."""
+    passed_s = max(0.0, now.at_s - view.at_s)
+    gauges = {
+        name: replace(
+            gauge,
+            age_s=None if gauge.age_s is None else gauge.age_s + passed_s,
+            recent=tuple((ago + passed_s, value) for ago, value in gauge.recent),
+            resets=tuple(ago + passed_s for ago in gauge.resets),
+        )
+        for name, gauge in view.gauges.items()
+    }
+    return replace(view, at_s=view.at_s + passed_s, sources=now.sources, gauges=gauges)
 
 
 def _after(every: list[T], now: T | None) -> T | None:

@@ -129,6 +129,7 @@ class View:
         next_poll_s: seconds until the feed wants to be asked again; None: never (a file that was read).
         window_s: seconds that live figures look back; None: all that is kept.
         replay: (position, length) in seconds where a recording is scrubbed.
+        length_s: of a recording that can be scrubbed, shown at its end or not; None: it cannot.
         compare: the comparison of the runs that were given, the first as baseline.
     """
 
@@ -143,6 +144,7 @@ class View:
     next_poll_s: float | None = None
     window_s: float | None = None
     replay: tuple[float, float] | None = None
+    length_s: float | None = None
     compare: CompareReport | None = None
 
 

@@ -19,6 +19,8 @@ _LEVELS = (
     ("waiting_deferred", "waiting, deferred", "num_requests_waiting_by_reason", "deferred", "requests", 1.0, None),
     ("kv_usage", "KV cache used", "kv_cache_usage_perc", "", "%", 100.0, 100.0),
 )
+LEAST_S = 1.0
+"""Guests sample each second: two samples nearer to each other are the ends of a burst, no rate."""
 _RATES = (
     ("output_tokens_per_s", "output", "generation_tokens", "tokens/s"),
     ("prompt_tokens_per_s", "prompts", "prompt_tokens", "tokens/s"),
@@ -26,11 +28,11 @@ _RATES = (
 )
 
 
-def recorded_gauges(rec: Recording, age_s: float) -> Mapping[str, Gauge]:
+def recorded_gauges(rec: Recording, age_s: float | None) -> Mapping[str, Gauge]:
     """Gauges of what guests, ``attach`` or pages say.
 
     Args:
-        age_s: how old the recording's newest value is.
+        age_s: how old the recording's newest value is; None: it does not say when it was made.
     """
     held = metrics_of(rec)
     found: dict[str, Gauge] = {}
@@ -46,7 +48,7 @@ def recorded_gauges(rec: Recording, age_s: float) -> Mapping[str, Gauge]:
         series = [one for one in held.named(word) if one.timed]
         made = Gauge(name, title, None, unit, Scope.RECORDED, age_s)
         seconds = max((one.seconds for one in series), default=0.0)
-        if not series or not seconds:
+        if not series or seconds < LEAST_S:
             found[name] = _absent(made, Absent.TOO_FEW if held.named(word) else Absent.NOT_EXPOSED)
             continue
         grown = sum(one.increase - (float(one.steps()[0]) if one.base is not None else 0.0) for one in series)
@@ -60,10 +62,10 @@ def _absent(made: Gauge, why: Absent) -> Gauge:
 
 def _of(made: Gauge, at_ns: Array, values: Array, last: float) -> Gauge:
     rows = np.unique(np.linspace(0, len(at_ns) - 1, POINTS).astype(np.int64)) if len(at_ns) else at_ns
-    age_s = made.age_s or 0.0
+    ago_s = made.age_s or 0.0
     newest = int(at_ns[-1]) if len(at_ns) else 0
-    recent = tuple((age_s + (newest - int(at_ns[row])) / 1e9, float(values[row])) for row in rows.tolist())
-    return Gauge(made.name, made.title, last, made.unit, made.scope, age_s, high=made.high, recent=recent)
+    recent = tuple((ago_s + (newest - int(at_ns[row])) / 1e9, float(values[row])) for row in rows.tolist())
+    return Gauge(made.name, made.title, last, made.unit, made.scope, made.age_s, high=made.high, recent=recent)
 
 
 def _together(series: Sequence[Series], put: np.ufunc) -> tuple[Array, Array]:

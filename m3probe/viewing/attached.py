@@ -23,6 +23,14 @@ from m3probe.viewing.live import UrlFeed
 from m3probe.viewing.recorder import Line, order_of
 
 FIRST_S, EVERY_S = 0.2, 1.0
+ENDS = {
+    "steps": "it has the steps that were asked for",
+    "seconds": "its time is over",
+    "idle": "nothing ran for as long as it was to wait",
+}
+"""Ends of ``attach`` that were asked for; others speak for themselves."""
+_ANSWERS = frozenset({Word.LIVE, Word.SLOW, Word.COLLECTING, Word.RESET})
+_UNWELL = frozenset({Word.SLOW, Word.STALE, Word.DOWN, Word.BAD_DATA, Word.RESET})
 
 
 class _Recorder:
@@ -89,6 +97,9 @@ class PidFeed:
         self._window_s: float | None = None
         self._wanted: int | None = None
         self._windows = 0
+        self._heard: Now | None = None
+        self._heard_s: float | None = None
+        """When the recorder last told how its processes are."""
         self._refused = ""
         """Why the last window was not opened."""
         self._begin(asked.out or Path(tempfile.mkdtemp(prefix="m3probe-tui-")), asked.profile)
@@ -177,7 +188,7 @@ class PidFeed:
             base = page
         else:
             base = View(f"server {self._asked.target}", Word.CONNECTING, self._clock(), self._recorder.said)
-        word, detail = self._state(base)
+        word, detail = self._state(base, page)
         gauges = page.gauges if page is not None and page.gauges and _at_end(view) else base.gauges
         return replace(
             base,
@@ -190,7 +201,7 @@ class PidFeed:
             next_poll_s=min(EVERY_S, base.next_poll_s or EVERY_S) if base.report or page else FIRST_S,
         )
 
-    def _state(self, base: View) -> tuple[Word, str]:
+    def _state(self, base: View, page: View | None) -> tuple[Word, str]:
         if self._recorder.error:
             seen = "only its /metrics is seen" if self._metrics else "nothing of it is seen"
             if base.word in {Word.LIVE, Word.SLOW, Word.COLLECTING}:
@@ -198,23 +209,39 @@ class PidFeed:
             word = Word.DOWN if base.word is Word.CONNECTING and not self._metrics else base.word
             return word, f"{base.detail or 'no process is recorded'}; {self._recorder.error}"
         if self._recorder.ended and base.word is not Word.REPLAY:
-            return Word.DOWN, f"the recording has ended: {self._recorder.ended}"
+            return self._ended(page)
+        if page is not None and base.word is Word.LIVE and page.word in _UNWELL:
+            return page.word, page.detail
         if self._windows and not base.detail:
             return base.word, self._recorder.said
         return base.word, base.detail or self._refused
 
+    def _ended(self, page: View | None) -> tuple[Word, str]:
+        """Nothing is recorded any more; a server that was started again has other processes, at the same address."""
+        first, *losses = self._recorder.ended.split("; ")
+        why = "; ".join((f"the recording has ended: {ENDS.get(first, first)}", *losses))
+        if page is not None and page.word in _ANSWERS:
+            return Word.PARTIAL, f"only /metrics is seen, a server answers there; {why}"
+        return Word.DOWN, why
+
     def _processes(self) -> tuple[SourceState, ...]:
         now = self._recorder.now
+        if now is not self._heard:
+            self._heard, self._heard_s = now, self._clock()
         if now is None:
             detail = self._recorder.error or self._recorder.said
             word = Word.DOWN if self._recorder.error else Word.CONNECTING
             return (SourceState(f"server {self._asked.target}", "process", word, detail),)
+        over = self._recorder.over
         return tuple(
             SourceState(
                 name=row.name,
                 kind="process",
-                word=Word.LIVE if row.state == "recorded" and not self._recorder.over else Word.DOWN,
-                detail=row.state + (f"; {row.dropped:,} records dropped" if row.dropped > 0 else ""),
+                word=Word.DOWN if row.state != "recorded" else Word.READ if over else Word.LIVE,
+                last_ok_s=self._heard_s,
+                detail=row.state
+                + (" until the recording ended" if over and row.state == "recorded" else "")
+                + (f"; {row.dropped:,} records dropped" if row.dropped > 0 else ""),
                 found=f"{row.records:,} records, {row.bytes / 1e6:,.1f} MB" if row.records >= 0 else "",
             )
             for row in now.rows

@@ -18,11 +18,13 @@ from m3probe.viewing.replay import Timeline
 if TYPE_CHECKING:
     from m3probe.workload import Workload
 
-SHARE, LEAST_S = 0.02, 2.0
+SHARE, LEAST_S, FIRST_S = 0.02, 2.0, 5.0
 """Of one core for reading a recording again: it is read whole each time."""
 QUIET_S = 10.0
 """Guests write each second while anything runs: after so long without a byte the server idles or has ended."""
 EVERY_S, ENDED_EVERY_S = 1.0, 5.0
+AFTER_S = 1e9
+"""The year 2001: less is no wall time, but a clock that began with its machine."""
 Size = tuple[int, int, float]
 """(files, bytes, newest time of writing)."""
 
@@ -46,6 +48,8 @@ class FollowFeed:
         self._seen: Size = (0, 0, 0.0)
         self._read_size: Size | None = None
         self._grown_s: float | None = None
+        self._newest_s: float | None = None
+        """When the newest of what was read had been written."""
         self._grew = False
         """Whether it grew since somebody looked."""
         self._read_s: float | None = None
@@ -97,19 +101,21 @@ class FollowFeed:
             told(path.name, done, of)
 
         list(ANALYZERS.plugs())  # their import is no cost of a report
-        size = self._seen
+        size, warm = self._seen, self._read_size is not None
         self._paced.begin()
         try:
             recording = read([self.folder], self._workload, progress)
             self._whole = (report(recording), recording)
             self._timeline, self._why = None, ""
-            self._read_s = self._clock()
+            self._read_s, self._newest_s = self._clock(), self._grown_s
             if self._at_s is None:
                 self._shown, self._shown_at = self._whole, None
         except UnreadableInput as error:
             self._why = error.sentence()
         self._read_size = size
         self._paced.end(self._clock())
+        if not warm:  # what the first one cost is imports more than reading: a young recording is seen again soon
+            self._paced.due_s = min(self._paced.due_s, self._clock() + FIRST_S)
 
     def _replay(self) -> None:
         if self._whole is None or self._at_s == self._shown_at:
@@ -164,6 +170,7 @@ class FollowFeed:
             gauges=self._gauges(now, recording),
             next_poll_s=ENDED_EVERY_S if self._ended else EVERY_S,
             replay=None if self._at_s is None else (self._at_s, self._length_s()),
+            length_s=self._length_s() or None,
         )
 
     def _gauges(self, now: float, recording: Recording | None) -> dict[str, Gauge]:
@@ -172,12 +179,20 @@ class FollowFeed:
             return {}
         from m3probe.viewing._recorded import recorded_gauges
 
-        age_s = 0.0 if self._at_s is not None or self._grown_s is None else max(0.0, now - self._grown_s)
-        return dict(recorded_gauges(recording, age_s))
+        return dict(recorded_gauges(recording, self._age_s(now)))
+
+    def _age_s(self, now: float) -> float | None:
+        """Of the newest that is shown. One that is over has its own clock: a copy's files are as young as the copy."""
+        if self._at_s is not None:
+            return None  # how old it was then, is no age
+        if self._growth(now)[0] is not Word.READ:
+            return 0.0 if self._newest_s is None else max(0.0, now - self._newest_s)
+        ended_s = self._line().end_ns / 1e9
+        return max(0.0, now - ended_s) if ended_s > AFTER_S else None
 
     def _state(self, now: float) -> tuple[Word, str]:
         if self._at_s is not None:
-            return Word.REPLAY, f"{self._at_s:,.1f} s of {self._length_s():,.1f} s"
+            return Word.REPLAY, ""  # the view's ``replay`` says where
         return self._growth(now)
 
     def _growth(self, now: float) -> tuple[Word, str]:

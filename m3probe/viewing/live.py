@@ -26,6 +26,8 @@ WINDOW_S = 60.0
 DRAWN_S = 60.0
 """A spark line shows at least so much."""
 SLOW_S = 0.5
+OVERDUE = 1.25
+"""An answer may take so much of what the last one took, before it is more than slow."""
 STALE_S = 15.0
 """A server that has not answered for so long is DOWN."""
 MARKED_S = 10.0
@@ -207,6 +209,12 @@ class UrlFeed:
         if age is None:
             return Word.CONNECTING, f"{self.url}{PATH}" + (f": no answer for {waited:.0f} s" if waited else "")
         if waited is not None and waited >= EVERY_S:
+            if self._took_s > SLOW_S and waited <= OVERDUE * self._took_s:
+                took_ms = self._took_s * 1e3
+                return (
+                    Word.SLOW,
+                    f"the last page took {took_ms:,.0f} ms; asked {waited:.0f} s ago, figures are {age:.0f} s old",
+                )
             word = Word.DOWN if age > STALE_S else Word.STALE
             return word, f"asked {waited:.0f} s ago, no answer yet; figures are {age:.0f} s old"
         return self._well(now)

@@ -5,18 +5,22 @@ from __future__ import annotations
 from m3probe.model.view import Absent, Gauge, Scope, View, Word
 from m3probe.present._numbers import UNKNOWN, decimals_for, fixed
 from m3probe.schema.verdicts import PathVerdict
-from m3probe.tui.adapters._told import lasting, scaled, text
+from m3probe.tui.adapters._told import bucket, lasting, scaled, text
 from m3probe.tui.sheet import Block, Cell, Column, Grid, Line, Said
 from m3probe.tui.targets import target
 
 PULSE = 6
 """Figures of the line: two rows of a small terminal."""
+PULSED = ("running", "waiting", "kv_usage", "output_tokens_per_s", "ttft_p50_ms", "itl_p50_ms")
+"""What stands in it before the others."""
 _NO_ANSWER = (Word.DOWN, Word.BAD_DATA, Word.STALE)
 
 
 def pulse(view: View) -> list[Said]:
     """The first known figures in one line, by scope, with the age of the oldest; what is absent stands in the table."""
-    known = [gauge for gauge in view.gauges.values() if gauge.value is not None][:PULSE]
+    names = [name for name in PULSED if name in view.gauges]
+    every = [view.gauges[name] for name in dict.fromkeys([*names, *view.gauges])]
+    known = [gauge for gauge in every if gauge.value is not None][:PULSE]
     if not known:
         return []
     said = []
@@ -59,7 +63,7 @@ def _figure(gauge: Gauge) -> tuple[str, str]:
     if gauge.value is None:
         return (gauge.absent or Absent.NOT_MEASURED).value, gauge.unit
     value, unit = scaled(gauge.value, gauge.unit)
-    return fixed(value, decimals_for([value]) and 1), unit
+    return bucket(gauge, gauge.value / value if value else 1.0) or fixed(value, decimals_for([value]) and 1), unit
 
 
 def tiles(view: View) -> list[Block]:

@@ -7,7 +7,7 @@ from typing import overload
 
 from m3probe.model.findings import Bound, Finding
 from m3probe.model.report import BottleneckSection, RankedRow, Report
-from m3probe.model.view import View
+from m3probe.model.view import Gauge, View
 from m3probe.present._numbers import UNKNOWN, fixed, percent
 from m3probe.present._paths import LOOKS
 from m3probe.tui.sheet import Cell, Line
@@ -120,6 +120,16 @@ def scaled(value: float, unit: str) -> tuple[float, str]:
 
 def _tenths(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
+
+
+def bucket(gauge: Gauge, size: float = 1.0) -> str:
+    """A figure that is known as the bucket that holds it, in units of ``size``; empty where it is known itself."""
+    if gauge.between is None:
+        return ""
+    low, high = ("" if end is None else f"{end / size:,.1f}".removesuffix(".0") for end in gauge.between)
+    if not high:
+        return f"> {low}"
+    return f"{low} to {high}" if gauge.between[0] else f"≤ {high}"
 
 
 def lacks(view: View) -> str:

@@ -44,7 +44,7 @@ def state(view: View) -> list[Said]:
     """What the heading and its banner do not say: where a replay stands, and which of several sources are not well."""
     said = []
     if view.replay is not None:
-        said.append(f"at {fixed(view.replay[0])} of {fixed(view.replay[1])} s")
+        said.append(f"at {fixed(view.replay[0], 1)} of {fixed(view.replay[1], 1)} s")
     unwell = [each.name for each in view.sources if each.word not in {Word.LIVE, Word.READ, Word.REPLAY}]
     if unwell and len(view.sources) > 1:
         said.append(f"{len(unwell)} of {len(view.sources)} sources not well: {listed(unwell, 2)}")

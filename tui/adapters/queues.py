@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from m3probe.model.bench_report import BenchSection
 from m3probe.model.report import QueueRow, QueuesSection
 from m3probe.model.view import Gauge, View
@@ -9,6 +11,7 @@ from m3probe.present._numbers import UNKNOWN, fixed
 from m3probe.tui.adapters import _question as q
 from m3probe.tui.adapters._queue_client import client
 from m3probe.tui.adapters._queue_curves import curves
+from m3probe.tui.adapters._told import bucket
 from m3probe.tui.sheet import Block, Cell, Column, Grid, Lens, Line, Said, Sheet
 
 TITLE = "5 queues"
@@ -133,9 +136,10 @@ def _live(view: View) -> list[Block]:
 
 def _gauge(gauge: Gauge) -> tuple[Cell, ...]:
     absent = "" if gauge.value is not None else str(gauge.absent or "NOT MEASURED")
+    shown = q.number(gauge.value, 0 if gauge.unit == "requests" else 1)
     return (
         q.word(gauge.title),
-        q.number(gauge.value, 0 if gauge.unit == "requests" else 1),
+        replace(shown, text=bucket(gauge)) if gauge.between else shown,
         q.word(gauge.unit),
         q.word(str(gauge.scope)),
         q.number(gauge.age_s, 1),

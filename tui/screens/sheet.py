@@ -72,6 +72,11 @@ class SheetScreen(Doing):
         self.page.focus()
         self.refresh_view()
 
+    @property
+    def of_sources(self) -> bool:
+        """Whether sources are looked at: they go on being checked while figures are held."""
+        return self.trail[-1].target.partition("/")[0] in {"sources", "source"}
+
     # --- what is shown ---------------------------------------------------------------------------------------
 
     def refresh_view(self) -> None:
@@ -154,7 +159,7 @@ class SheetScreen(Doing):
         if action.id == "profile" and not hasattr(self.desk.feed, "window"):
             return False
         if action.where is Where.REPLAY:
-            return True if self.desk.view and self.desk.view.replay else None
+            return True if self.desk.can_scrub else None
         if action.where is Where.TABLE:
             return True if self.page.grid is not None else None
         if action.id == "open":

@@ -21,7 +21,8 @@ class Banner(OneLine):
             return []
         head = f" {glyph} {self.word}"
         text = f": {clean(self.text)}" if self.text else ""
-        room = self.size.width - cells(head) - 1
+        # it has no size yet when it comes up
+        room = (self.size.width or self.app.size.width) - cells(head) - 1
         return [(head, style), (text if cells(text) <= room else f"{clipped(text, room - 1)}…", "")]
 
     def say(self, word: str, text: str) -> None:

@@ -57,8 +57,12 @@ class Page(Painted, can_focus=True):
     # --- what is shown ---------------------------------------------------------------------------------------
 
     def show(self, sheet: Sheet, place: Place | None = None) -> None:
-        """Another sheet, or the same one made anew: then the cursor stays on its item, at its row of the screen."""
+        """Another sheet, or the same one made anew: then the cursor stays on its item, at its row of the screen.
+
+        A page that is seen from its top stays there: what stands first is never scrolled away by what came below it.
+        """
         kept = place or self.place()
+        topmost = place is None and self.top == 0
         old = self.parts.row_of(self.at) - self.top if place is None else None
         seen = self.seen if place is None else bool(kept.key)
         alone = self.parts.table_of(self.parts.alone) if place is None else None
@@ -70,7 +74,8 @@ class Page(Painted, can_focus=True):
         parts.laid()
         self.at = self._find(kept) if kept.key else min(kept.stop, self._last())
         self.top = kept.top if old is None else parts.row_of(self.at) - old if parts.stops() else self.top
-        self._moved(follow=seen, keep=old is not None)
+        self.top = 0 if topmost else self.top
+        self._moved(follow=seen, keep=old is not None and not topmost)
 
     def place(self) -> Place:
         """To come back to."""
