@@ -75,12 +75,12 @@ def test_the_five_questions_have_a_word_a_figure_and_a_page() -> None:
     shown = grid(overview(view_of(full_report()), Lens()), "Questions")
     assert [line.opens for line in shown.lines] == ["shapes", "repeats", "bytes", "paths", "queues"]
     assert [texts(line) for line in shown.lines] == [
-        # 54 + 53 + ... + 48 = 357 decode GEMMs of seven shapes, 6 of the eighth in prefill
-        ["1 shapes", "model matched", "MiniMax-M3 at TP4; 8 shapes of 363 GEMMs"],
+        # seven shapes of decode, one that prefill and decode share, one of prefill alone
+        ["1 shapes", "model matched", "MiniMax-M3 at TP4; 8 local shapes in 2 phases"],
         # 414 kernels and 12 ms in two decode steps
         ["2 repeats", "launch bound", "decode: 207 kernels, 6.00 ms, 100 % in graphs"],
-        # 24 x 98,304 B = 2.25 MiB
-        ["3 bytes", "in part", "MiB: state 3.00, comm 2.25; 1 not provable"],
+        # 3 x 2 ** 20 B of KV write, above the 2.25 MiB of the all-reduce; the index write has no bytes
+        ["3 bytes", "in part", "2 of 3 kinds proven; most 3.00 MiB, KV write"],
         [
             "4 paths",
             "missed",

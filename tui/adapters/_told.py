@@ -10,6 +10,7 @@ from m3probe.model.report import BottleneckSection, RankedRow, Report
 from m3probe.model.view import View
 from m3probe.present._numbers import UNKNOWN, fixed, percent
 from m3probe.present._paths import LOOKS
+from m3probe.schema.verdicts import FAMILIES
 from m3probe.tui.sheet import Cell, Line
 
 SECONDS_A_MINUTE, SECONDS_AN_HOUR = 60.0, 3600.0
@@ -147,4 +148,6 @@ def ranking(report: Report | None) -> tuple[RankedRow, ...]:
 
 def short(finding: str) -> str:
     """A finding's id as words, without its question: that stands in a column of its own."""
-    return words(finding.partition(".")[2].replace(".", " ")) or words(finding) or UNKNOWN
+    _, _, rest = finding.partition(".")
+    # families are fixed words: moe_gemm is moe_gemm on every page
+    return " ".join(part if part in FAMILIES else words(part) for part in rest.split(".")) or words(finding) or UNKNOWN

@@ -68,7 +68,7 @@ def comparison(view: View, _lens: Lens) -> Sheet:
     blocks.append(_trail(found))
     blocks += _required(found.required)
     blocks.append(q.origin(view, (), "ratios are after over before; a filter of phase shows in each run's own page"))
-    return Sheet(TITLE, tuple(blocks), change=CHANGE)
+    return Sheet(TITLE, tuple(blocks), change=CHANGE, whole=True)
 
 
 def mark(pair: Pair) -> str:
@@ -188,4 +188,4 @@ def run(view: View, lens: Lens, name: str) -> Sheet:
         )
     )
     blocks += [Said(f"next bottleneck {trail.finding}: {trail.claim}")] if trail and trail.finding else []
-    return Sheet(name, tuple(blocks), change=CHANGE)
+    return Sheet(name, tuple(blocks), change=CHANGE, whole=True)

@@ -103,7 +103,7 @@ def _measured(found: QueuesSection) -> list[Block]:
 def _bare(name: str, text: str) -> Line:
     """A queue without figures: what is known of it stands in words below the table."""
     lacks = text.startswith(ABSENT)
-    state = q.word("NOT MEASURED" if lacks else "in words", q.UNPROVEN if lacks else "")
+    state = q.word("NOT MEASURED" if lacks else "told below", q.UNPROVEN if lacks else "")
     cells = [q.word("") if column.name != "trend" else state for column in COLUMNS]
     return Line(name, (q.word(name.replace("_", " ")), *cells[1:]))
 

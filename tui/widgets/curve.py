@@ -30,7 +30,7 @@ class CurvePart:
         curve = self.curve
         if at == 0:
             told = f"{clean(curve.text)}  " if curve.text else ""
-            return titled(curve.title, f"{told}{tick(curve.low)} to {tick(curve.high)} {curve.unit}", width)
+            return titled(curve.title, f"{told}{tick(curve.low)} to {tick(curve.high)} {curve.unit}", width, scale=True)
         labels = (tick(curve.high), tick(curve.low))
         margin = max(map(cells, labels)) + 1
         room = max(1, width - margin)
