@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 from report_builder import empty_report, findings, full_report, hollow_report, trust
 from sheet_kit import NOW_S, bounded, column, grid, ranked, report_of, said, texts, view_of
+from test_tui_comparison import run_row
 
+from m3probe.model.compare_report import CompareReport
 from m3probe.model.report import Answer, QueueRow, QueuesSection, Report
 from m3probe.model.view import Absent, Gauge, Scope, SourceState, Word
 from m3probe.tui.adapters.overview import overview
@@ -30,6 +32,12 @@ def test_the_sentence_names_the_next_bottleneck_with_bound_confidence_and_why() 
     assert "up to 64.7 % of decode step time to win · medium confidence · the largest trusted bound" in first
 
 
+def test_the_overview_of_one_of_several_runs_says_which_and_where_the_others_are() -> None:
+    runs = tuple(run_row(name) for name in ("graphs", "flat", "eager"))
+    shown = replace(view_of(full_report()), title="eager", compare=CompareReport(runs, (), ()))
+    assert "eager alone; beside graphs, flat: c" in said(overview(shown, Lens()))
+
+
 def test_a_claim_that_names_its_bound_is_not_said_to_be_a_share_twice() -> None:
     found = bounded("next_bottleneck.idle", 0.647, claim="The device is idle for 64.7 % of decode step time")
     assert "up to 64.7 % to win · high confidence · the largest trusted bound" in said(
@@ -39,7 +47,7 @@ def test_a_claim_that_names_its_bound_is_not_said_to_be_a_share_twice() -> None:
 
 def test_seven_of_ten_are_listed_each_with_place_share_and_target() -> None:
     shown = grid(overview(view_of(report_of(TEN, trust_complete())), Lens()), "Bottlenecks")
-    assert shown.title == "Bottlenecks, % of decode step time, 3 more in findings; never added up"
+    assert shown.title == "Bottlenecks, % of decode step time, 3 more in findings (f); never added up"
     assert texts(shown.lines[1]) == ["2", "19.0", "n1", "shapes", "high", "—", "claim of shapes.n1"]
     assert [line.opens for line in shown.lines[:2]] == ["finding/shapes.n0", "finding/shapes.n1"]
     assert shown.lines[1].cells[1].raw == pytest.approx(0.19)

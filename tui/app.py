@@ -94,6 +94,8 @@ class M3ProbeApp(App[int]):
         first = self.desk.view is None
         self.desk.arrived(event.view)
         if first and self.screen is self.loading:
+            if event.view.compare is not None:
+                self.pages.begin("compare")  # what was asked for; the overview, of one run alone, is a step back
             self.switch_screen(self.pages)
         elif self.pages.is_mounted:
             self.pages.around() if self.desk.paused else self.pages.refresh_view()

@@ -20,6 +20,7 @@ from m3probe.model.view import View
 from m3probe.present._numbers import UNKNOWN, fixed
 from m3probe.schema.verdicts import Trust
 from m3probe.tui.adapters import _question as q
+from m3probe.tui.adapters._told import short
 from m3probe.tui.sheet import Bar, Bars, Block, Cell, Column, Grid, Lens, Line, Said, Sheet
 from m3probe.tui.targets import target
 
@@ -140,12 +141,17 @@ def _trail(found: CompareReport) -> Grid:
     lines = q.keyed(
         Line(
             row.run,
-            (Cell(row.run, row.run), q.word(row.level), q.word(row.finding), q.word(row.claim)),
+            (Cell(row.run, row.run), q.word(row.level), _named(row.finding), q.word(row.claim)),
             target("run", row.run),
         )
         for row in found.trail
     )
     return Grid("Trail: the next bottleneck of each run, and its level", columns, lines)
+
+
+def _named(finding: str) -> Cell:
+    """A finding as every page names it."""
+    return Cell(short(finding), finding) if finding else q.word("")
 
 
 def _required(rows: tuple[Required, ...]) -> list[Block]:

@@ -26,7 +26,7 @@ _TOLD_FIRST = (PathVerdict.MISSED, PathVerdict.UNEXPECTED, PathVerdict.REFUSED_A
 
 def overview(view: View, lens: Lens) -> Sheet:
     """The first page; blocks in order of worth, so that a small screen cuts what matters least."""
-    blocks: list[Block] = [*state(view), *pulse(view), *partial(view)]
+    blocks: list[Block] = [*state(view), *pulse(view), *partial(view), *_beside(view)]
     report = view.report
     if report is None:
         blocks = [Said(f"Next: {UNKNOWN}  {lacks(view)}"), *first_moves(view), *tiles(view)]
@@ -50,6 +50,13 @@ def state(view: View) -> list[Said]:
         said.append(f"{len(unwell)} of {len(view.sources)} sources not well: {listed(unwell, 2)}")
     said += [view.detail] if view.detail and view.word in _NO_BANNER else []
     return [Said(f"{view.word.value} {' · '.join(said)}", view.word.value)] if said else []
+
+
+def _beside(view: View) -> list[Said]:
+    """Of which of several runs this page is, and where the others are."""
+    runs = view.compare.runs if view.compare else ()
+    told = f"{view.title} alone; beside {listed([run.name for run in runs if run.name != view.title], 4)}: c"
+    return [Said(told, dim=True)] if runs else []
 
 
 def partial(view: View) -> list[Said]:
@@ -150,7 +157,7 @@ def _ranked(report: Report, rows: list[RankedRow], most: int) -> list[Block]:
         cells += [text(words(found.question) if found else ""), text(_sure(row, found)), text(short(row.inside))]
         cells.append(text(found.claim if found else ""))
         lines.append(Line(row.finding, tuple(cells), target("finding", row.finding)))
-    more = f", {len(rows) - len(shown)} more in findings" if len(rows) > len(shown) else ""
+    more = f", {len(rows) - len(shown)} more in findings (f)" if len(rows) > len(shown) else ""
     return [Grid(f"Bottlenecks{basis}{more}; never added up", tuple(columns), tuple(lines))]
 
 

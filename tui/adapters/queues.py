@@ -41,7 +41,7 @@ ROW_OF = {"client": "outside_vllm"}
 """Rows that the section's words name otherwise."""
 TRENDS = {"grows": q.WARN, "drains": "", "steady": "", "empty": "", "rose_and_fell": ""}
 CHANGE = (
-    "The server's /metrics read twice or more under the same load (watch or attach), and the client's bench JSON with "
+    "The server's /metrics read twice or more under the same load (tui URL, or attach), and the client's bench JSON with "
     "request times beside it"
 )
 
@@ -93,7 +93,9 @@ def _name(row: QueueRow) -> str:
 
 
 def _measured(found: QueuesSection) -> list[Block]:
-    """Every queue in one table, those that nothing was measured of too."""
+    """Every queue in one table, those that nothing was measured of too; where none was, words alone say so."""
+    if not found.queue_rows:
+        return []
     seen = {ROW_OF.get(row.queue, row.queue.partition(".")[0]) for row in found.queue_rows}
     bare = [name for name in found.queues if name not in seen and name not in CAPACITY]
     lines = [*map(_line, found.queue_rows), *(_bare(name, found.queues[name]) for name in bare)]
