@@ -13,7 +13,8 @@ from m3probe.model.compare_report import CompareReport
 from m3probe.model.report import Answer, QueueRow, QueuesSection, Report
 from m3probe.model.view import Absent, Gauge, Scope, SourceState, Word
 from m3probe.tui.adapters.overview import overview
-from m3probe.tui.sheet import Bars, Grid, Lens, Sheet
+from m3probe.tui.adapters.queues import queues
+from m3probe.tui.sheet import Bars, Curve, Grid, Lens, Sheet
 
 TEN = [bounded(f"shapes.n{place}", (20 - place) / 100) for place in range(10)]
 
@@ -190,6 +191,28 @@ def test_the_first_figures_stand_in_a_line_by_scope_with_the_age_of_the_oldest()
 def test_a_long_wait_is_told_in_seconds_or_minutes(ms: float, shown: list[str]) -> None:
     gauge = Gauge("ttft", "TTFT p50", ms, "ms", Scope.WINDOWED, 1.0)
     assert texts(grid(live(gauges={"ttft": gauge}), "Live figures").lines[0])[1:3] == shown
+
+
+@pytest.mark.parametrize(
+    ("between", "shown"),
+    [
+        ((20_000.0, 40_000.0), ["20–40", "s"]),
+        ((2_500.0, None), ["> 40", "s"]),
+        (None, ["40", "s"]),
+    ],
+)
+def test_a_quantile_that_is_known_as_a_bucket_is_a_range_and_the_same_on_every_page(
+    between: tuple[float, float | None] | None, shown: list[str]
+) -> None:
+    gauge = Gauge(
+        "ttft_p50_ms", "TTFT p50", 40_000.0, "ms", Scope.WINDOWED, 1.0, between=between, recent=((1.0, 40_000.0),)
+    )
+    given = {"word": Word.LIVE, "gauges": {"ttft_p50_ms": gauge}, "next_poll_s": 1.0, "window_s": 60.0}
+    view = view_of(report_of(TEN), **given)
+    assert texts(grid(overview(view, Lens()), "Live figures").lines[0])[1:3] == shown
+    page = queues(view, Lens())
+    assert texts(grid(page, "Figures now").lines[0])[1:3] == shown
+    assert [block.text for block in page.blocks if isinstance(block, Curve)] == [" ".join(shown)]
 
 
 def test_the_state_line_says_which_of_several_sources_is_not_well() -> None:

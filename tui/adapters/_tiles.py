@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from m3probe.model.view import Absent, Gauge, Scope, View, Word
-from m3probe.present._numbers import UNKNOWN, decimals_for, fixed
+from m3probe.model.view import Gauge, Scope, View, Word
+from m3probe.present._numbers import UNKNOWN, fixed
 from m3probe.schema.verdicts import PathVerdict
+from m3probe.tui.adapters._gauges import figure
 from m3probe.tui.adapters._told import lasting, scaled, text
 from m3probe.tui.sheet import Block, Cell, Column, Grid, Line, Said
 from m3probe.tui.targets import target
@@ -50,16 +51,8 @@ def _window(view: View) -> str:
 
 def _short(gauge: Gauge) -> str:
     """Figure and unit, where the title does not name it."""
-    shown, unit = _figure(gauge)
+    shown, unit = figure(gauge)
     return shown if unit in gauge.title or unit == "requests" else f"{shown} {unit}"
-
-
-def _figure(gauge: Gauge) -> tuple[str, str]:
-    """(figure, unit) as shown; the word of its absence where it is not known."""
-    if gauge.value is None:
-        return (gauge.absent or Absent.NOT_MEASURED).value, gauge.unit
-    value, unit = scaled(gauge.value, gauge.unit)
-    return fixed(value, decimals_for([value]) and 1), unit
 
 
 def tiles(view: View) -> list[Block]:
@@ -78,9 +71,9 @@ def tiles(view: View) -> list[Block]:
 
 
 def _tile(gauge: Gauge) -> Line:
-    shown, unit = _figure(gauge)
+    shown, unit = figure(gauge)
     size = gauge.value / scaled(gauge.value, gauge.unit)[0] if gauge.value else 1.0
-    recent = [figure / size for _, figure in gauge.recent if figure is not None]
+    recent = [value / size for _, value in gauge.recent if value is not None]
     span = f"{fixed(min(recent), 1)} to {fixed(max(recent), 1)}" if recent else UNKNOWN
     cells = (
         text(gauge.title),

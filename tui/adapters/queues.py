@@ -7,6 +7,7 @@ from m3probe.model.report import QueueRow, QueuesSection
 from m3probe.model.view import Gauge, View
 from m3probe.present._numbers import UNKNOWN, fixed
 from m3probe.tui.adapters import _question as q
+from m3probe.tui.adapters._gauges import figure
 from m3probe.tui.adapters._queue_client import client
 from m3probe.tui.adapters._queue_curves import curves
 from m3probe.tui.sheet import Block, Cell, Column, Grid, Lens, Line, Said, Sheet
@@ -135,10 +136,11 @@ def _live(view: View) -> list[Block]:
 
 def _gauge(gauge: Gauge) -> tuple[Cell, ...]:
     absent = "" if gauge.value is not None else str(gauge.absent or "NOT MEASURED")
+    shown, unit = figure(gauge)
     return (
         q.word(gauge.title),
-        q.number(gauge.value, 0 if gauge.unit == "requests" else 1),
-        q.word(gauge.unit),
+        Cell(UNKNOWN if absent else shown, gauge.value),
+        q.word(unit),
         q.word(str(gauge.scope)),
         q.number(gauge.age_s, 1),
         Cell(absent, absent, q.UNPROVEN if absent else ""),
