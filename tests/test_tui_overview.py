@@ -232,6 +232,13 @@ def test_without_a_report_there_is_a_reason_and_no_zero() -> None:
     assert not [block for block in page.blocks if isinstance(block, Grid)]
 
 
+def test_a_process_that_is_not_there_is_not_asked_for_by_curl() -> None:
+    gone = SourceState("server 99999999", "process", Word.DOWN, "no such process")
+    told = said(overview(view_of(None, word=Word.DOWN, detail="no such process", sources=(gone,)), Lens()))
+    assert told[1] == "1. Is it there, and may you look into it? ps -fp 99999999"
+    assert not [text for text in told if "curl" in text]
+
+
 def test_the_header_alone_says_that_a_file_was_read() -> None:
     assert said(overview(view_of(report_of(TEN, trust_complete())), Lens()))[0].startswith("Next: ")
     assert said(overview(view_of(report_of(TEN), detail="2 of 3 ranks"), Lens()))[0] == "READ 2 of 3 ranks"
@@ -261,3 +268,12 @@ def test_an_address_alone_is_not_blamed_for_kernels_that_it_cannot_show() -> Non
     assert not any(text.startswith("Trust") for text in told)
     with_trace = replace(view, sources=(pages, replace(pages, kind="trace")))
     assert any(text.startswith("Trust unusable") for text in said(overview(with_trace, Lens())))
+
+
+def test_a_long_sentence_takes_lines_of_the_ranking_and_none_of_the_questions() -> None:
+    # 24 rows: heading, foot, 2 + 7 of the questions' and the ranking's tables without its lines, so 13 for sentences and lines
+    long = replace(TEN[0], claim="The device is idle " * 20)  # 379 characters and "Next: .": 6 rows of 74
+    page = overview(view_of(report_of([long, *TEN[1:]], trust_complete())), Lens())
+    sentences = sum(-(-len(text) // 74) for text in said(page))
+    assert len(grid(page, "Bottlenecks").lines) == 13 - sentences
+    assert 3 <= 13 - sentences < 7

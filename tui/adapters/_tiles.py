@@ -22,7 +22,7 @@ def pulse(view: View) -> list[Said]:
         return []
     said = []
     for scope in Scope:
-        here = [f"{gauge.title} {_short(gauge)}" for gauge in known if gauge.scope is scope]
+        here = [f"{gauge.title.replace(', ', ' ')} {_short(gauge)}" for gauge in known if gauge.scope is scope]
         head = f"windowed, {_window(view)}" if scope is Scope.WINDOWED else scope.value
         said += [f"{head}: {', '.join(here)}"] if here else []
     oldest = max((gauge.age_s for gauge in known if gauge.age_s is not None), default=None)
@@ -36,6 +36,17 @@ def first_moves(view: View) -> list[Said]:
         return []
     again = [each.retry_in_s for each in bad if each.retry_in_s is not None]
     asked = f"in {min(again):.0f} s" if again else "at the next turn"
+    if not bad[0].name.startswith(("http://", "https://")):
+        pid = bad[0].name.rpartition(" ")[2]
+        return [
+            Said(
+                f"1. Is it there, and may you look into it? ps -fp {pid}"
+                if pid.isdecimal()
+                else "1. Does a server run here?"
+            ),
+            Said("2. Give the pid of the API server or of a worker, or its address: m3probe tui http://HOST:PORT."),
+            Said("3. m3probe doctor says what this host allows. The sources' page (o) has the state of each."),
+        ]
     return [
         Said(
             f"1. Ask it by hand: curl -sS {bad[0].name.removesuffix('/metrics')}/metrics, which must answer with metrics."

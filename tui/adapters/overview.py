@@ -19,6 +19,9 @@ from m3probe.tui.targets import target
 RANKED_SHOWN = 7
 RANKED_CROWDED = 5
 """Fewer where tiles of live figures or a banner share the screen: all must fit 80x24."""
+RANKED_LEAST = 3
+SENTENCE, ROWS = 74, 13
+"""Characters of a wrapped line; rows of 24 without heading, foot, the questions and the two tables' own headings."""
 _NO_BANNER = frozenset({Word.LIVE, Word.READ, Word.REPLAY})
 """States whose reason no banner tells."""
 _TOLD_FIRST = (PathVerdict.MISSED, PathVerdict.UNEXPECTED, PathVerdict.REFUSED_AT_START)
@@ -35,9 +38,16 @@ def overview(view: View, lens: Lens) -> Sheet:
     sentence = _next(report, rows, queues_only=queues_alone(view))
     blocks += [*sentence, *_misled(report)]
     crowded = bool(view.gauges) or len(blocks) > len(sentence)
-    blocks += [*_ranked(report, rows, RANKED_CROWDED if crowded else RANKED_SHOWN)]
+    most = min(RANKED_CROWDED if crowded else RANKED_SHOWN, _room(blocks, banner=view.word not in _NO_BANNER))
+    blocks += [*_ranked(report, rows, most)]
     blocks += [questions(report.answer, "computed" if view.gauges else "recorded"), *tiles(view)]
     return Sheet("overview", tuple(blocks), copy="\n\n".join(said.text for said in [*sentence]), change=_wrong_if(rows))
+
+
+def _room(blocks: list[Block], *, banner: bool) -> int:
+    """Lines of the ranking that leave the five questions on an 80x24 terminal, whatever the sentences take."""
+    taken = sum(-(-len(block.text) // SENTENCE) for block in blocks if isinstance(block, Said))
+    return max(RANKED_LEAST, ROWS - taken - banner)
 
 
 def state(view: View) -> list[Said]:
