@@ -28,9 +28,15 @@ def is_live(args: argparse.Namespace) -> bool:
 
 
 def asked(args: argparse.Namespace) -> Asked:
-    """How ``attach``, or ``assert --live``, is to record."""
+    """How ``attach``, or ``assert --live``, is to record.
+
+    Raises:
+        UsageError: screens and JSON at once.
+    """
     from m3probe.attach.asked import Asked
 
+    if getattr(args, "tui", False) and args.json:
+        raise UsageError("--tui draws screens and --json prints for machines", next_move="Leave one of them out")
     return Asked(
         target=args.target,
         seconds=args.seconds,

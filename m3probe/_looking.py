@@ -52,7 +52,8 @@ def _text(feed: Feed, plain: Plain) -> str:
     if view.compare is not None:
         return compare_text(view.compare, plain.width, plain.color, ascii_only=plain.ascii_only, explain=False)
     if view.report is None:
-        raise UnreadableInput(view.detail or "nothing could be read", where=view.title)
+        why = view.detail.partition("; next try in ")[0]  # nobody asks again: the words end here
+        raise UnreadableInput(why or "nothing could be read", where=view.title)
     return report_text(view.report, plain.width, plain.color, ascii_only=plain.ascii_only)
 
 

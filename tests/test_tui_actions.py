@@ -12,12 +12,14 @@ from textual import events
 from textual.pilot import Pilot
 from tui_kit import NOW, StillFeed, app, own_pages, shown, source, text_of, until, view
 
+from m3probe.model.compare_report import CompareReport
 from m3probe.model.view import Gauge, Scope, SourceState, View, Word
 from m3probe.tui.actions import ACTIONS, BY_ID, FOOTER, KEPT, QUESTIONS
 from m3probe.tui.app import M3ProbeApp
 from m3probe.tui.screens.help import HelpScreen
 from m3probe.tui.screens.palette import PaletteScreen
 from m3probe.tui.screens.problem import ProblemScreen
+from m3probe.tui.sheet import Cell, Column, Grid, Line, Said, Sheet
 from m3probe.tui.theme import DARK, LIGHT
 from m3probe.tui.widgets.banner import Banner
 from m3probe.tui.widgets.foot import Foot
@@ -26,12 +28,18 @@ Told = Callable[[M3ProbeApp, Pilot], Awaitable[None]]
 
 
 def seen(
-    keys: str, then: Told, *, feed: StillFeed | None = None, size: tuple[int, int] = (80, 24), **given: object
+    keys: str,
+    then: Told,
+    *,
+    feed: StillFeed | None = None,
+    size: tuple[int, int] = (80, 24),
+    pages: dict[str, object] | None = None,
+    **given: object,
 ) -> None:
     """Press keys, one after the other, and look."""
 
     async def go() -> None:
-        with own_pages():
+        with own_pages(**(pages or {})):
             it = app(feed or StillFeed([view()]), **given)
             async with it.run_test(size=size) as pilot:
                 await shown(pilot)
@@ -232,6 +240,21 @@ def test_what_is_chosen_stands_in_the_heading() -> None:
 
 
 # --- taking it away ------------------------------------------------------------------------------------------
+
+
+def test_runs_that_are_compared_are_the_first_page_and_the_overview_one_step_back() -> None:
+    compared = StillFeed([view(compare=CompareReport((), (), ()))])
+    check("", trail, ["overview", "compare"], feed=compared)
+    compared = StillFeed([view(compare=CompareReport((), (), ()))])
+    check("escape", trail, ["overview"], feed=compared)
+
+
+def test_copy_takes_the_whole_of_a_page_whose_lines_need_each_other() -> None:
+    from m3probe.tui.markdown import page
+
+    lines = Grid("What ran", (Column("phase"),), (Line("a", (Cell("decode"),)), Line("b", (Cell("prefill"),))))
+    told = Sheet("path", (Said("it is missed", "missed"), lines), whole=True)
+    check("1 y", lambda it: it.clipboard, page(told, ("overview", "path")), pages={"shapes": lambda *_: told})
 
 
 def test_copy_takes_the_line_or_the_words_of_the_page() -> None:

@@ -97,7 +97,7 @@ def test_an_order_that_nobody_waits_for_any_more_ends() -> None:
 def test_the_title_says_how_many_of_how_many_and_in_what_order() -> None:
     part = GridPart(grid(1.0, 2.0, 3.0), Order(1, falling=True, needle="name"))
     part.indices = [2, 1]
-    assert text(part, 0, 60).startswith("Shares 2 of 3  /name  by share ▼ ─")
+    assert text(part, 0, 60).startswith("Shares · 2 of 3  /name  by share ▼ ─")
 
 
 def test_a_count_that_the_title_says_is_not_said_twice() -> None:

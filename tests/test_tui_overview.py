@@ -7,11 +7,14 @@ from dataclasses import replace
 import pytest
 from report_builder import empty_report, findings, full_report, hollow_report, trust
 from sheet_kit import NOW_S, bounded, column, grid, ranked, report_of, said, texts, view_of
+from test_tui_comparison import run_row
 
+from m3probe.model.compare_report import CompareReport
 from m3probe.model.report import Answer, QueueRow, QueuesSection, Report
 from m3probe.model.view import Absent, Gauge, Scope, SourceState, Word
 from m3probe.tui.adapters.overview import overview
-from m3probe.tui.sheet import Bars, Grid, Lens, Sheet
+from m3probe.tui.adapters.queues import queues
+from m3probe.tui.sheet import Bars, Curve, Grid, Lens, Sheet
 
 TEN = [bounded(f"shapes.n{place}", (20 - place) / 100) for place in range(10)]
 
@@ -30,6 +33,12 @@ def test_the_sentence_names_the_next_bottleneck_with_bound_confidence_and_why() 
     assert "up to 64.7 % of decode step time to win · medium confidence · the largest trusted bound" in first
 
 
+def test_the_overview_of_one_of_several_runs_says_which_and_where_the_others_are() -> None:
+    runs = tuple(run_row(name) for name in ("graphs", "flat", "eager"))
+    shown = replace(view_of(full_report()), title="eager", compare=CompareReport(runs, (), ()))
+    assert "eager alone; beside graphs, flat: c" in said(overview(shown, Lens()))
+
+
 def test_a_claim_that_names_its_bound_is_not_said_to_be_a_share_twice() -> None:
     found = bounded("next_bottleneck.idle", 0.647, claim="The device is idle for 64.7 % of decode step time")
     assert "up to 64.7 % to win · high confidence · the largest trusted bound" in said(
@@ -39,7 +48,7 @@ def test_a_claim_that_names_its_bound_is_not_said_to_be_a_share_twice() -> None:
 
 def test_seven_of_ten_are_listed_each_with_place_share_and_target() -> None:
     shown = grid(overview(view_of(report_of(TEN, trust_complete())), Lens()), "Bottlenecks")
-    assert shown.title == "Bottlenecks, % of decode step time, 3 more in findings; never added up"
+    assert shown.title == "Bottlenecks, % of decode step time, 3 more in findings (f); never added up"
     assert texts(shown.lines[1]) == ["2", "19.0", "n1", "shapes", "high", "—", "claim of shapes.n1"]
     assert [line.opens for line in shown.lines[:2]] == ["finding/shapes.n0", "finding/shapes.n1"]
     assert shown.lines[1].cells[1].raw == pytest.approx(0.19)
@@ -75,12 +84,12 @@ def test_the_five_questions_have_a_word_a_figure_and_a_page() -> None:
     shown = grid(overview(view_of(full_report()), Lens()), "Questions")
     assert [line.opens for line in shown.lines] == ["shapes", "repeats", "bytes", "paths", "queues"]
     assert [texts(line) for line in shown.lines] == [
-        # 54 + 53 + ... + 48 = 357 decode GEMMs of seven shapes, 6 of the eighth in prefill
-        ["1 shapes", "model matched", "MiniMax-M3 at TP4; 8 shapes of 363 GEMMs"],
+        # seven shapes of decode, one that prefill and decode share, one of prefill alone
+        ["1 shapes", "model matched", "MiniMax-M3 at TP4; 8 local shapes in 2 phases"],
         # 414 kernels and 12 ms in two decode steps
         ["2 repeats", "launch bound", "decode: 207 kernels, 6.00 ms, 100 % in graphs"],
-        # 24 x 98,304 B = 2.25 MiB
-        ["3 bytes", "in part", "MiB: state 3.00, comm 2.25; 1 not provable"],
+        # 3 x 2 ** 20 B of KV write, above the 2.25 MiB of the all-reduce; the index write has no bytes
+        ["3 bytes", "in part", "2 of 3 kinds proven; most 3.00 MiB, KV write"],
         [
             "4 paths",
             "missed",
@@ -187,18 +196,23 @@ def test_a_long_wait_is_told_in_seconds_or_minutes(ms: float, shown: list[str]) 
 @pytest.mark.parametrize(
     ("between", "shown"),
     [
-        ((1_000.0, 2_500.0), ["1,000 to 2,500", "ms"]),
-        ((0.0, 7.5), ["≤ 7.5", "ms"]),
-        ((80_000.0, None), ["> 80", "s"]),
-        ((20_000.0, 40_000.0), ["20 to 40", "s"]),
+        ((20_000.0, 40_000.0), ["20–40", "s"]),
+        ((2_500.0, None), ["> 40", "s"]),
+        (None, ["40", "s"]),
     ],
 )
-def test_a_latency_is_told_as_the_bucket_that_holds_it(between: tuple[float, float | None], shown: list[str]) -> None:
-    value = between[1] or between[0]
-    gauge = Gauge("ttft", "TTFT p50", value, "ms", Scope.WINDOWED, 1.0, between=between)
-    page = live(gauges={"ttft": gauge})
-    assert texts(grid(page, "Live figures").lines[0])[1:3] == shown
-    assert said(page)[0] == f"windowed, last 1 min: TTFT p50 {' '.join(shown)} · 1 s old"
+def test_a_quantile_that_is_known_as_a_bucket_is_a_range_and_the_same_on_every_page(
+    between: tuple[float, float | None] | None, shown: list[str]
+) -> None:
+    gauge = Gauge(
+        "ttft_p50_ms", "TTFT p50", 40_000.0, "ms", Scope.WINDOWED, 1.0, between=between, recent=((1.0, 40_000.0),)
+    )
+    given = {"word": Word.LIVE, "gauges": {"ttft_p50_ms": gauge}, "next_poll_s": 1.0, "window_s": 60.0}
+    view = view_of(report_of(TEN), **given)
+    assert texts(grid(overview(view, Lens()), "Live figures").lines[0])[1:3] == shown
+    page = queues(view, Lens())
+    assert texts(grid(page, "Figures now").lines[0])[1:3] == shown
+    assert [block.text for block in page.blocks if isinstance(block, Curve)] == [" ".join(shown)]
 
 
 def test_what_a_server_does_stands_before_what_it_has_besides() -> None:
@@ -234,6 +248,13 @@ def test_without_a_report_there_is_a_reason_and_no_zero() -> None:
     assert not [block for block in page.blocks if isinstance(block, Grid)]
 
 
+def test_a_process_that_is_not_there_is_not_asked_for_by_curl() -> None:
+    gone = SourceState("server 99999999", "process", Word.DOWN, "no such process")
+    told = said(overview(view_of(None, word=Word.DOWN, detail="no such process", sources=(gone,)), Lens()))
+    assert told[1] == "1. Is it there, and may you look into it? ps -fp 99999999"
+    assert not [text for text in told if "curl" in text]
+
+
 def test_the_header_alone_says_that_a_file_was_read() -> None:
     assert said(overview(view_of(report_of(TEN, trust_complete())), Lens()))[0].startswith("Next: ")
     assert said(overview(view_of(report_of(TEN), detail="2 of 3 ranks"), Lens()))[0] == "READ 2 of 3 ranks"
@@ -263,3 +284,12 @@ def test_an_address_alone_is_not_blamed_for_kernels_that_it_cannot_show() -> Non
     assert not any(text.startswith("Trust") for text in told)
     with_trace = replace(view, sources=(pages, replace(pages, kind="trace")))
     assert any(text.startswith("Trust unusable") for text in said(overview(with_trace, Lens())))
+
+
+def test_a_long_sentence_takes_lines_of_the_ranking_and_none_of_the_questions() -> None:
+    # 24 rows: heading, foot, 2 + 7 of the questions' and the ranking's tables without its lines, so 13 for sentences and lines
+    long = replace(TEN[0], claim="The device is idle " * 20)  # 379 characters and "Next: .": 6 rows of 74
+    page = overview(view_of(report_of([long, *TEN[1:]], trust_complete())), Lens())
+    sentences = sum(-(-len(text) // 74) for text in said(page))
+    assert len(grid(page, "Bottlenecks").lines) == 13 - sentences
+    assert 3 <= 13 - sentences < 7

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 
 from m3probe.tui.looks import LOOKS, look, to_ascii
 from m3probe.tui.sheet import Bar, Bars, Curve, Said, Strip
-from m3probe.tui.widgets.bars import BarsPart, drawn
+from m3probe.tui.widgets.bars import BarsPart, aligned, drawn
 from m3probe.tui.widgets.curve import CurvePart, plotted
 from m3probe.tui.widgets.heading import aged
 from m3probe.tui.widgets.ink import Part, clean, tick, titled, width_of, wrapped
@@ -51,7 +51,7 @@ def test_a_bar_fills_its_share_of_a_scale_that_begins_at_zero(value: float, high
 def test_bars_say_their_scale_and_their_figures() -> None:
     bars = Bars("Time", (Bar("gemm", 5.0, "5 µs"), Bar("norm", 10.0, "10 µs", "missed")), 10.0, "µs")
     assert rows(BarsPart(bars), 30) == [
-        "Time 0 to 10 µs " + "─" * 14,
+        "Time · 0 to 10 µs " + "─" * 12,
         "gemm    ███████▌          5 µs",
         "✗ norm  ███████████████  10 µs",
     ]
@@ -98,7 +98,7 @@ def test_a_curve_without_a_value_says_so() -> None:
 def test_a_time_line_tells_kinds_apart_without_colour() -> None:
     strip = Strip("Steps", ((0.0, 5.0, "a"), (5.0, 8.0, "b")), 10.0, "ms", (("a", "decode"), ("b", "prefill")))
     title, line, legend = rows(StripPart(strip), 20)
-    assert title.startswith("Steps 0 to 10 ms ─")
+    assert title.startswith("Steps · 0 to 10 ms ─")
     assert line == "█" * 10 + "▒" * 6
     assert legend == "█ decode   ▒ prefill"
 
@@ -106,6 +106,20 @@ def test_a_time_line_tells_kinds_apart_without_colour() -> None:
 def test_a_cell_of_a_time_line_shows_what_filled_most_of_it() -> None:
     strip = Strip("Steps", ((0.0, 0.2, "a"), (0.2, 1.0, "b")), 1.0, "ms", (("a", "a"), ("b", "b")))
     assert rows(StripPart(strip), 1)[1] == "▒"
+
+
+def test_a_chart_keeps_its_scale_where_its_title_has_to_be_cut() -> None:
+    bars = Bars("Time above the least, computed and long", (Bar("gemm", 3.0, "3 ms"),), 3.0, "ms")
+    assert rows(BarsPart(bars), 30)[0] == "Time above the le… · 0 to 3 ms"
+
+
+def test_figures_behind_bars_stand_below_one_another() -> None:
+    told = ["3.00 ms, x 1.46, bound by memory", "12.73 ms, x 16.10, bound by compute"]
+    assert aligned(told) == [" 3.00 ms,  x 1.46, bound by memory", "12.73 ms, x 16.10, bound by compute"]
+    assert aligned(["568.61 MiB (kernels)", "1.28 MiB (transfers)"]) == [
+        "568.61 MiB (kernels)",
+        "  1.28 MiB (transfers)",
+    ]
 
 
 def test_a_title_gives_up_its_aside_before_itself() -> None:

@@ -127,6 +127,8 @@ def test_one_path_shows_needs_cells_evidence_gates_and_advice() -> None:
         "eligible: yes",
         "reason: rank 3: 1,572,864 B < 16,777,216 B",
     ]
+    assert told[4] == "What to change: Set the flag.", "what to do stands before what proves it"
+    assert sheet.whole, "y copies the page"
     cells = grid(sheet, "By phase and rank")
     assert column(cells, "rank") == list(range(8))
     assert column(cells, "executed") == [10, 10, 10, 0, 10, 10, 10, 10]
@@ -136,7 +138,33 @@ def test_one_path_shows_needs_cells_evidence_gates_and_advice() -> None:
     table = grid(sheet, "Gates of correctness")
     assert texts(table, "verdict") == ["holds", "unproven"]
     assert texts(table, "what was recorded") == ["128 and 128", "this gate was not asked"]
-    assert "What to change: Set the flag." in told
+
+
+def test_what_ran_is_a_table_and_what_is_no_count_stays_a_sentence() -> None:
+    evidence = (
+        "rank 0: decode: 54 calls of FP32 kernel (CUDA) (a_kernel, b_kernel) in 9 of 10 steps, 6 per step, rows 1 to 8 (kernels)",
+        "decode FULL 16 rows: 12,102 of FP32 kernel (CUDA) (facts of capture x counted replays)",
+        "decode: 9 graph launches (FULL) x 189 kernels in 9 of 9 steps, 1 per step, rows 8 (kernels)",
+        "names seen in real traces: Triton",
+        "log: selected moe TRITON (said by EngineCore, server.log.gz:30)",
+    )
+    sheet = page("path/a", view(PathsSection((row("a", "executed", *EIGHT, evidence=evidence),))))
+    table = grid(sheet, "What ran, by kind of step")
+    assert texts(table, "kind of step") == ["rank 0: decode", "decode FULL 16 rows", "decode"]
+    assert column(table, "calls") == [54, 12_102, 9]
+    assert texts(table, "ran as") == ["FP32 kernel (CUDA)", "FP32 kernel (CUDA)", "graph launches (FULL) x 189 kernels"]
+    assert texts(table, "kernels") == ["a_kernel, b_kernel", "—", "—"]
+    assert texts(table, "in steps") == ["9/10", "—", "9/9"]
+    assert texts(table, "rows") == ["1 to 8", "—", "8"]
+    assert texts(table, "known by") == ["kernels", "facts of capture x counted replays", "kernels"]
+    assert [text for text in said(sheet) if text in evidence] == list(evidence[3:])
+
+
+def test_unknown_configuration_is_one_sentence_with_its_reason() -> None:
+    why = "configured and eligible are unknown: a trace does not say"
+    one = row("a", "executed", *EIGHT, configured="unknown", eligible="unknown", reasons=("no kernel", why))
+    told = said(page("path/a", view(PathsSection((one,)))))
+    assert told[1:3] == ["configured and eligible: unknown: a trace does not say", "reason: no kernel"]
 
 
 def test_one_path_under_a_rank_filter_shows_that_rank_alone() -> None:

@@ -21,6 +21,7 @@ from page_kit import (
 )
 
 from m3probe.model.report import BytePlanes, BytesSection, PlaneRow
+from m3probe.tui.adapters.planes import largest
 from m3probe.tui.sheet import Lens, Said
 
 
@@ -120,3 +121,14 @@ def test_sample_has_the_rows_of_its_json(path: object) -> None:
         unit = next(c.name for c in table.columns if c.name in {"B", "KiB", "MiB", "GiB"})
         mine = sorted(zip(column(table, "what"), column(table, "count"), map(str, column(table, unit)), strict=True))
         assert mine == sorted((r["what"], r["count"], str(r["bytes"])) for r in told["bytes"][key])
+
+
+def test_rows_that_differ_in_layout_are_one_kind_of_traffic_in_the_chart() -> None:
+    # 6 and 3 layers' writes of one prefill: 12,582,912 + 6,291,456 B = 18 MiB; weights are held, not moved
+    def written(size: int, layout: str) -> PlaneRow:
+        return PlaneRow("KV write, prefill", 3, size, None, "bf16", layout, "kernels")
+
+    rows = (written(12_582_912, "K, V"), written(6_291_456, "K and V apart"))
+    held = PlaneRow("weights, all", 1, 1 << 40, None, "bf16", "", "ledger")
+    planes = {"compute": (held,), "state": rows, "comm": ()}
+    assert largest(planes) == [(("persistent state", "KV write, prefill", "kernels"), 18_874_368)]

@@ -112,7 +112,7 @@ def test_unmeasured_queue_is_a_line_of_the_table_and_a_limit_is_none() -> None:
     rows = (row("admission"), row("kv_transfer.in_progress"), row("client"))
     table = grid(page("queues", view(QueuesSection(words, rows))), "Queues")
     assert column(table, "queue") == ["admission", "kv transfer.in progress", "client", "prefill", "front end"]
-    assert texts(table, "trend") == ["steady", "steady", "steady", "NOT MEASURED", "in words"]
+    assert texts(table, "trend") == ["steady", "steady", "steady", "NOT MEASURED", "told below"]
     assert marks(table, "trend")[3] == "unproven"
     assert texts(table, "mean") == ["4.00", "4.00", "4.00", "—", "—"]
 

@@ -148,6 +148,12 @@ def test_an_option_of_a_server_without_one_is_a_usage_error(tmp_path: Path) -> N
     assert (done.returncode, done.stdout) == (2, "")
 
 
+def test_screens_and_json_at_once_are_refused_before_any_server_is_touched() -> None:
+    done = subprocess.run(command("attach", "1", "--tui", "--json"), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--tui draws screens and --json prints for machines" in done.stderr
+
+
 def test_runs_that_are_compared_are_told_as_text_in_a_pipe() -> None:
     done = subprocess.run(command("tui", "--compare", SAMPLE, SAMPLE), capture_output=True, text=True, check=False)
     assert done.returncode == 0

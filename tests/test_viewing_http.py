@@ -9,7 +9,8 @@ from live_server import free_port
 from metrics_kit import page
 from viewing_kit import Served, gauge, never, nobody, serving, until
 
-from m3probe.errors import UsageError
+from m3probe._looking import Plain, _text
+from m3probe.errors import UnreadableInput, UsageError
 from m3probe.model.view import Absent, Word
 from m3probe.viewing.live import UrlFeed
 
@@ -58,6 +59,16 @@ def test_a_killed_server_is_down_with_its_reason_and_keeps_aged_figures() -> Non
     time.sleep(0.3)
     later = gauge(feed.poll(nobody, never), "running").age_s
     assert first_age is not None and later is not None and later > first_age > 0
+
+
+def test_words_of_an_address_that_is_down_promise_no_further_try() -> None:
+    with serving(Served()) as port:
+        pass
+    feed = UrlFeed(f"http://127.0.0.1:{port}")
+    with pytest.raises(UnreadableInput, match="connection refused") as refused:
+        _text(feed, Plain(80, color=False, ascii_only=True))
+    feed.close()
+    assert "next try" not in str(refused.value)
 
 
 def test_a_restart_with_lower_counters_is_told_and_no_rate_is_negative() -> None:

@@ -113,6 +113,8 @@ def test_files_are_read_and_a_recording_is_followed() -> None:
         (words("a.json", out=Path("x")), "--out says how a running server"),
         (words("a.json", take_over=True), "--take-over says how"),
         (words("http://127.0.0.1:1", "a.json", compare=True), "recordings against each other"),
+        (words("a.json", compare=True), "needs two runs or more, got 1"),
+        (words("ftp://host/a.json"), "ftp://host/a.json: no such address is watched"),
     ],
 )
 def test_words_that_contradict_each_other_are_refused(given: argparse.Namespace, said: str) -> None:

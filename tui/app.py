@@ -96,6 +96,8 @@ class M3ProbeApp(App[int]):
         first = self.desk.view is None
         self.desk.arrived(event.view)
         if first and self.screen is self.loading:
+            if event.view.compare is not None:
+                self.pages.begin("compare")  # what was asked for; the overview, of one run alone, is a step back
             self.switch_screen(self.pages)
         elif self.pages.is_mounted:
             self.pages.around() if self.desk.paused and not self.pages.of_sources else self.pages.refresh_view()

@@ -126,6 +126,8 @@ class Sheet:
     blocks: tuple[Block, ...]
     copy: str = ""
     change: str = ""
+    whole: bool = False
+    """``y`` copies the page rather than the line under the cursor: no line says anything without the others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,13 +23,18 @@ def feed_of_words(args: argparse.Namespace, workload: Workload) -> Feed:
     """Files, runs that are compared, or a server.
 
     Raises:
-        UsageError: a server among files, or an option of the one for the other.
+        UsageError: a server among files, an option of the one for the other, a run with nothing to be held against.
     """
     words: list[str] = args.paths
     servers = [word for word in words if is_server(word)]
+    foreign = [word for word in words if "://" in word and word not in servers and not Path(word).exists()]
+    if foreign:
+        raise UsageError("no such address is watched", where=foreign[0][:200], next_move="Give http(s)://HOST:PORT")
     if args.compare:
         if servers:
             raise UsageError("--compare holds recordings against each other", next_move="Record the server with attach")
+        if len(words) < 2:
+            raise UsageError("--compare needs two runs or more, got 1", next_move="Name one more: a folder is one run")
         paths = [Path(word) for word in words]
         return PathFeed(paths[-1:], workload, [AskedRun((path,), "", workload) for path in paths])
     if servers and len(words) > 1:

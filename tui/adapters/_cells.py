@@ -62,7 +62,8 @@ def _cell(rec: Recording, column: Column, value: float) -> Cell:
     if unit in _IDS:
         return _IDS[unit](rec, int(value))
     if unit in _WORDS:
-        return word(_WORDS[unit][int(value)])
+        told = str(_WORDS[unit][int(value)])
+        return Cell(told, told) if unit == "index into FAMILIES" else word(told)
     shown = value / _shown_unit(column)[1]
     return Cell(fixed(shown, 0 if float(shown).is_integer() else 3), value)
 
@@ -120,7 +121,7 @@ def kernel(rec: Recording, row: int) -> tuple[Cell, ...]:
     name = rec.strings[int(table["name"][row])]
     return (
         Cell(bare_name(name) if name.strip() else UNNAMED, name),
-        Cell(words(family), family),
+        Cell(family, family),
         whole(None if step == NONE else step),
         in_us(since),
         in_us(int(table["dur_ns"][row]) if timed else None, 2),

@@ -7,7 +7,7 @@ from m3probe.model.tables import NONE, Array
 from m3probe.present._numbers import ms, per, percent, plural
 from m3probe.schema.verdicts import FAMILIES, Family
 from m3probe.tui.adapters import _cells as cells
-from m3probe.tui.adapters._told import Lazy, whole, words
+from m3probe.tui.adapters._told import Lazy, whole
 from m3probe.tui.sheet import Bar, Bars, Block, Column, Grid, Line
 
 MOST_BARS = 5
@@ -49,7 +49,7 @@ def bars(rec: Recording, rows: Array) -> Bars:
     """Kernel time of a step by family; the small ones in one bar."""
     times = list(family_time(rec, rows).items())
     total = sum(ns for _, (_, ns) in times)
-    shown = [_bar(words(name), count, ns, total) for name, (count, ns) in times[:MOST_BARS]]
+    shown = [_bar(str(name), count, ns, total) for name, (count, ns) in times[:MOST_BARS]]
     rest = [each for _, each in times[MOST_BARS:]]
     if rest:
         label = plural(len(rest), "more family", "more families")

@@ -53,7 +53,7 @@ def pair_page(pair: Pair, run: RunRow, lens: Lens) -> Sheet:
         Said(op.claim, dim=True) for op in (pair.crossing.ops if pair.crossing else ()) if op.crossovers or op.gates
     ]
     title = f"{pair.before} → {pair.after}"
-    return Sheet(title, tuple(blocks), change=CHANGE)
+    return Sheet(title, tuple(blocks), change=CHANGE, whole=True)
 
 
 def _contract(found: Contract) -> list[Block]:

@@ -7,6 +7,7 @@ from m3probe.model.path_report import PathCell, PathRow, PathsSection
 from m3probe.model.view import View
 from m3probe.schema.gates import GateState
 from m3probe.tui.adapters import _question as q
+from m3probe.tui.adapters._path_ran import ran_where
 from m3probe.tui.adapters.paths import CHANGE, CORRECT, GATES, of_lens, verdict
 from m3probe.tui.sheet import Block, Cell, Column, Grid, Lens, Line, Said, Sheet
 from m3probe.tui.targets import target
@@ -16,9 +17,11 @@ CELLS = (
     Column("rank", right=True),
     Column("verdict"),
     Column("ran as", wide=True),
-    *(Column(name, right=True) for name in ("steps", "executed", "calls")),
-    Column("surely absent", right=True, keep=1),
-    Column("decides", keep=2),
+    Column("steps", right=True, keep=1),
+    Column("executed", right=True),
+    Column("calls", right=True, keep=2),
+    Column("surely absent", right=True, keep=3),
+    Column("decides", keep=4),
 )
 ROWS = (
     Column("observed", wide=True),
@@ -36,26 +39,32 @@ def detail(view: View, lens: Lens, row: PathRow, every: PathsSection) -> Sheet:
     ran = f", ran as {row.variant}" if row.variant else ""
     head = Said(f"{row.title} is {row.verdict.replace('_', ' ')}{ran}", row.verdict)
     blocks: list[Block] = [head, *q.hidden(view), *_asked(row)]
+    blocks += [Said(f"What to change: {mine.advice}")] if mine and mine.advice else []
     blocks.append(_cells(row, lens))
     blocks.append(_evidence(mine, row))
-    blocks += [Said(text, dim=True) for text in row.evidence]
+    blocks += ran_where(row.evidence)
     blocks += _gates(row, every)
-    blocks += _change(mine)
+    blocks += q.findings_grid((mine,), "Finding") if mine else ()
     names = (
         "its kernel names are known from source only"
         if row.names_from_source
         else "its kernel names were seen in real traces"
     )
     blocks.append(q.origin(view, (), names))
-    return Sheet(row.title, tuple(blocks), change=CHANGE)
+    return Sheet(row.title, tuple(blocks), change=CHANGE, whole=True)
 
 
 def _asked(row: PathRow) -> list[Said]:
     """Configured, eligible, and each reason with its numbers: what the path needs and what was found."""
     marks = {"yes": q.GOOD, "no": q.NO, "unknown": q.UNPROVEN}
-    pairs = (("configured", row.configured), ("eligible", row.eligible))
-    said = [Said(f"{what}: {value or 'unknown'}", marks.get(value or "unknown", q.WARN)) for what, value in pairs]
-    return said + [Said(f"reason: {text}") for text in row.reasons]
+    pairs = [("configured", row.configured or "unknown"), ("eligible", row.eligible or "unknown")]
+    if {value for _, value in pairs} == {"unknown"}:
+        pairs = [("configured and eligible", "unknown")]
+    said = [Said(f"{what}: {value}", marks.get(value, q.WARN)) for what, value in pairs]
+    known = "configured and eligible are unknown: "
+    why = [Said(f"reason: {text}") for text in row.reasons if not text.startswith(known)]
+    told = [text.removeprefix(known) for text in row.reasons if text.startswith(known)]
+    return ([Said(f"{said[0].text}: {told[0]}", said[0].mark)] if told and len(said) == 1 else said) + why
 
 
 def _cells(row: PathRow, lens: Lens) -> Grid:
@@ -105,10 +114,3 @@ def _gates(row: PathRow, every: PathsSection) -> list[Block]:
         text = gate.text if gate else "this gate was not asked"
         lines.append(Line(name, (q.word(gate.title if gate else name), q.word(state, GATES[state]), q.word(text))))
     return [Grid(f"Gates of correctness: {CORRECT[row.correct]}", GATE, tuple(lines))]
-
-
-def _change(found: Finding | None) -> list[Block]:
-    if found is None:
-        return []
-    said: list[Block] = [Said(f"What to change: {found.advice}")] if found.advice else []
-    return [*said, *q.findings_grid((found,), "Finding")]

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from m3probe.model.findings import Bound, Finding
-from m3probe.model.report import BottleneckSection
+from m3probe.model.report import BottleneckSection, ShapeRow
 from m3probe.model.view import View
-from m3probe.present._numbers import UNKNOWN, Number, fixed, known, percent
+from m3probe.present._numbers import UNKNOWN, Number, fixed, known, percent, plural
 from m3probe.present._paths import LOOKS
 from m3probe.tui.sheet import Block, Cell, Column, Grid, Line, Raw, Said, Sheet
 from m3probe.tui.targets import target
@@ -28,6 +28,12 @@ FINDINGS = (
 def section(view: View, kind: type[S]) -> S | None:
     """A section of the view's report; None without a report, or where its analyzer did not run."""
     return view.report.answer.section(kind) if view.report else None
+
+
+def local_shapes(rows: Sequence[ShapeRow]) -> str:
+    """How many local shapes there are: a shape that several kinds of evidence know is one, and calls are never added up."""
+    sizes = {(row.M, row.N, row.K) for row in rows}
+    return f"{plural(len(sizes), 'local shape')} in {plural(len({row.phase for row in rows}), 'phase')}"
 
 
 def unanswered(view: View, title: str, question: str) -> Sheet:

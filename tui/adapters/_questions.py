@@ -20,7 +20,9 @@ from m3probe.present._numbers import bytes_unit, fixed, in_unit, ms, percent, pl
 from m3probe.present._paths import ORDER
 from m3probe.present._top import bound_text
 from m3probe.schema.verdicts import GraphMode, PathVerdict, Phase
+from m3probe.tui.adapters._question import local_shapes
 from m3probe.tui.adapters._told import mark, words
+from m3probe.tui.adapters.planes import PLANES, largest
 from m3probe.tui.sheet import Cell, Column, Grid, Line
 from m3probe.tui.targets import target
 
@@ -65,9 +67,9 @@ def _shapes(section: ShapesSection | None) -> Headline:
     if not section.shapes:
         return Headline(UNPROVEN, "no GEMM with its shape was recorded")
     match = section.model_match
-    calls = f"{plural(len(section.shapes), 'shape')} of {plural(sum(row.count for row in section.shapes), 'GEMM')}"
+    known = local_shapes(section.shapes)
     model = f"{match.model} at TP{match.tp}; " if match else ""
-    return Headline("model matched" if match else "no model match", model + calls)
+    return Headline("model matched" if match else "no model match", model + known)
 
 
 def _repeats(answer: Answer) -> Headline:
@@ -97,18 +99,16 @@ def _decode(row: PhaseRow | None) -> list[str]:
 def _bytes(section: BytesSection | None) -> Headline:
     if section is None:
         return _NOT_RUN
-    planes = section.bytes
-    sums = {}
-    for name in ("compute", "state", "comm"):
-        known = [row.bytes for row in getattr(planes, name) if row.bytes is not None]
-        sums[name] = sum(known) if known else None
-    seen = [name for name, total in sums.items() if total is not None]
-    unit, size = bytes_unit(sums.values())
-    said = [f"{name} {in_unit(sums[name], size)}" for name in seen]
-    open_ = f"{len(planes.not_provable)} not provable" if planes.not_provable else ""
-    if not said:
-        return Headline(UNPROVEN, open_ or "no byte of any plane is known")
-    return Headline("in part" if open_ else "measured", "; ".join(filter(None, (f"{unit}: {', '.join(said)}", open_))))
+    rows = [row for name, _ in PLANES for row in getattr(section.bytes, name)]
+    sized = sum(row.bytes is not None for row in rows)
+    if not sized:
+        return Headline(UNPROVEN, f"no bytes known of {plural(len(rows), 'kind')} of traffic")
+    most = ""
+    for (_, what, _evidence), number in largest({name: getattr(section.bytes, name) for name, _ in PLANES})[:1]:
+        unit, size = bytes_unit((number,))
+        most = f"; most {in_unit(number, size)} {unit}, {what}"
+    whole = sized == len(rows) and not section.bytes.not_provable
+    return Headline("measured" if whole else "in part", f"{sized} of {plural(len(rows), 'kind')} proven{most}")
 
 
 def _paths(section: PathsSection | None) -> Headline:

@@ -10,7 +10,7 @@ from m3probe.model.recording import Recording
 from m3probe.model.tables import Array
 from m3probe.model.view import Gauge, View
 from m3probe.present._numbers import fixed
-from m3probe.tui.adapters._told import bucket
+from m3probe.tui.adapters._gauges import figure
 from m3probe.tui.sheet import Curve
 
 LIVE = ("waiting", "running", "kv_usage", "ttft_p50_ms", "tpot_p50_ms", "itl_p50_ms", "queued_p50_ms")
@@ -36,11 +36,8 @@ def _live(gauge: Gauge) -> Curve:
     points = tuple((-before, value) for before, value in gauge.recent)
     most = max((value for _, value in gauge.recent if value is not None), default=gauge.low)
     high = gauge.high if gauge.high is not None else max(most, gauge.low + 1.0)
-    now = (
-        str(gauge.absent or "NOT MEASURED")
-        if gauge.value is None
-        else f"{bucket(gauge) or fixed(gauge.value, 1)} {gauge.unit}"
-    )
+    shown, unit = figure(gauge)
+    now = shown if gauge.value is None else f"{shown} {unit}"
     age = "" if gauge.age_s is None else f", {fixed(gauge.age_s, 1)} s old"
     title = f"{gauge.title} ({gauge.scope}{age})"
     return Curve(title, points, gauge.low, high, gauge.unit, now, tuple(-before for before in gauge.resets))

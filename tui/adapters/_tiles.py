@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from m3probe.model.view import Absent, Gauge, Scope, View, Word
-from m3probe.present._numbers import UNKNOWN, decimals_for, fixed
+from m3probe.model.view import Gauge, Scope, View, Word
+from m3probe.present._numbers import UNKNOWN, fixed
 from m3probe.schema.verdicts import PathVerdict
-from m3probe.tui.adapters._told import bucket, lasting, scaled, text
+from m3probe.tui.adapters._gauges import figure
+from m3probe.tui.adapters._told import lasting, scaled, text
 from m3probe.tui.sheet import Block, Cell, Column, Grid, Line, Said
 from m3probe.tui.targets import target
 
@@ -25,7 +26,7 @@ def pulse(view: View) -> list[Said]:
         return []
     said = []
     for scope in Scope:
-        here = [f"{gauge.title} {_short(gauge)}" for gauge in known if gauge.scope is scope]
+        here = [f"{gauge.title.replace(', ', ' ')} {_short(gauge)}" for gauge in known if gauge.scope is scope]
         head = f"windowed, {_window(view)}" if scope is Scope.WINDOWED else scope.value
         said += [f"{head}: {', '.join(here)}"] if here else []
     oldest = max((gauge.age_s for gauge in known if gauge.age_s is not None), default=None)
@@ -39,6 +40,17 @@ def first_moves(view: View) -> list[Said]:
         return []
     again = [each.retry_in_s for each in bad if each.retry_in_s is not None]
     asked = f"in {min(again):.0f} s" if again else "at the next turn"
+    if not bad[0].name.startswith(("http://", "https://")):
+        pid = bad[0].name.rpartition(" ")[2]
+        return [
+            Said(
+                f"1. Is it there, and may you look into it? ps -fp {pid}"
+                if pid.isdecimal()
+                else "1. Does a server run here?"
+            ),
+            Said("2. Give the pid of the API server or of a worker, or its address: m3probe tui http://HOST:PORT."),
+            Said("3. m3probe doctor says what this host allows. The sources' page (o) has the state of each."),
+        ]
     return [
         Said(
             f"1. Ask it by hand: curl -sS {bad[0].name.removesuffix('/metrics')}/metrics, which must answer with metrics."
@@ -54,16 +66,8 @@ def _window(view: View) -> str:
 
 def _short(gauge: Gauge) -> str:
     """Figure and unit, where the title does not name it."""
-    shown, unit = _figure(gauge)
+    shown, unit = figure(gauge)
     return shown if unit in gauge.title or unit == "requests" else f"{shown} {unit}"
-
-
-def _figure(gauge: Gauge) -> tuple[str, str]:
-    """(figure, unit) as shown; the word of its absence where it is not known."""
-    if gauge.value is None:
-        return (gauge.absent or Absent.NOT_MEASURED).value, gauge.unit
-    value, unit = scaled(gauge.value, gauge.unit)
-    return bucket(gauge, gauge.value / value if value else 1.0) or fixed(value, decimals_for([value]) and 1), unit
 
 
 def tiles(view: View) -> list[Block]:
@@ -82,9 +86,9 @@ def tiles(view: View) -> list[Block]:
 
 
 def _tile(gauge: Gauge) -> Line:
-    shown, unit = _figure(gauge)
+    shown, unit = figure(gauge)
     size = gauge.value / scaled(gauge.value, gauge.unit)[0] if gauge.value else 1.0
-    recent = [figure / size for _, figure in gauge.recent if figure is not None]
+    recent = [value / size for _, value in gauge.recent if value is not None]
     span = f"{fixed(min(recent), 1)} to {fixed(max(recent), 1)}" if recent else UNKNOWN
     cells = (
         text(gauge.title),

@@ -7,9 +7,10 @@ from typing import overload
 
 from m3probe.model.findings import Bound, Finding
 from m3probe.model.report import BottleneckSection, RankedRow, Report
-from m3probe.model.view import Gauge, View
+from m3probe.model.view import View
 from m3probe.present._numbers import UNKNOWN, fixed, percent
 from m3probe.present._paths import LOOKS
+from m3probe.schema.verdicts import FAMILIES
 from m3probe.tui.sheet import Cell, Line
 
 SECONDS_A_MINUTE, SECONDS_AN_HOUR = 60.0, 3600.0
@@ -122,16 +123,6 @@ def _tenths(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-def bucket(gauge: Gauge, size: float = 1.0) -> str:
-    """A figure that is known as the bucket that holds it, in units of ``size``; empty where it is known itself."""
-    if gauge.between is None:
-        return ""
-    low, high = ("" if end is None else f"{end / size:,.1f}".removesuffix(".0") for end in gauge.between)
-    if not high:
-        return f"> {low}"
-    return f"{low} to {high}" if gauge.between[0] else f"≤ {high}"
-
-
 def lacks(view: View) -> str:
     """Why there is no report, in one sentence."""
     return view.detail or f"Nothing was read yet: the view is {view.word.value}."
@@ -157,4 +148,6 @@ def ranking(report: Report | None) -> tuple[RankedRow, ...]:
 
 def short(finding: str) -> str:
     """A finding's id as words, without its question: that stands in a column of its own."""
-    return words(finding.partition(".")[2].replace(".", " ")) or words(finding) or UNKNOWN
+    _, _, rest = finding.partition(".")
+    # families are fixed words: moe_gemm is moe_gemm on every page
+    return " ".join(part if part in FAMILIES else words(part) for part in rest.split(".")) or words(finding) or UNKNOWN

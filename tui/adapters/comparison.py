@@ -20,6 +20,7 @@ from m3probe.model.view import View
 from m3probe.present._numbers import UNKNOWN, fixed
 from m3probe.schema.verdicts import Trust
 from m3probe.tui.adapters import _question as q
+from m3probe.tui.adapters._told import short
 from m3probe.tui.sheet import Bar, Bars, Block, Cell, Column, Grid, Lens, Line, Said, Sheet
 from m3probe.tui.targets import target
 
@@ -68,7 +69,7 @@ def comparison(view: View, _lens: Lens) -> Sheet:
     blocks.append(_trail(found))
     blocks += _required(found.required)
     blocks.append(q.origin(view, (), "ratios are after over before; a filter of phase shows in each run's own page"))
-    return Sheet(TITLE, tuple(blocks), change=CHANGE)
+    return Sheet(TITLE, tuple(blocks), change=CHANGE, whole=True)
 
 
 def mark(pair: Pair) -> str:
@@ -140,12 +141,17 @@ def _trail(found: CompareReport) -> Grid:
     lines = q.keyed(
         Line(
             row.run,
-            (Cell(row.run, row.run), q.word(row.level), q.word(row.finding), q.word(row.claim)),
+            (Cell(row.run, row.run), q.word(row.level), _named(row.finding), q.word(row.claim)),
             target("run", row.run),
         )
         for row in found.trail
     )
     return Grid("Trail: the next bottleneck of each run, and its level", columns, lines)
+
+
+def _named(finding: str) -> Cell:
+    """A finding as every page names it."""
+    return Cell(short(finding), finding) if finding else q.word("")
 
 
 def _required(rows: tuple[Required, ...]) -> list[Block]:
@@ -188,4 +194,4 @@ def run(view: View, lens: Lens, name: str) -> Sheet:
         )
     )
     blocks += [Said(f"next bottleneck {trail.finding}: {trail.claim}")] if trail and trail.finding else []
-    return Sheet(name, tuple(blocks), change=CHANGE)
+    return Sheet(name, tuple(blocks), change=CHANGE, whole=True)

@@ -19,6 +19,9 @@ from m3probe.tui.targets import target
 RANKED_SHOWN = 7
 RANKED_CROWDED = 5
 """Fewer where tiles of live figures or a banner share the screen: all must fit 80x24."""
+RANKED_LEAST = 3
+SENTENCE, ROWS = 74, 13
+"""Characters of a wrapped line; rows of 24 without heading, foot, the questions and the two tables' own headings."""
 _NO_BANNER = frozenset({Word.LIVE, Word.READ, Word.REPLAY})
 """States whose reason no banner tells."""
 _TOLD_FIRST = (PathVerdict.MISSED, PathVerdict.UNEXPECTED, PathVerdict.REFUSED_AT_START)
@@ -26,7 +29,7 @@ _TOLD_FIRST = (PathVerdict.MISSED, PathVerdict.UNEXPECTED, PathVerdict.REFUSED_A
 
 def overview(view: View, lens: Lens) -> Sheet:
     """The first page; blocks in order of worth, so that a small screen cuts what matters least."""
-    blocks: list[Block] = [*state(view), *pulse(view), *partial(view)]
+    blocks: list[Block] = [*state(view), *pulse(view), *partial(view), *_beside(view)]
     report = view.report
     if report is None:
         blocks = [Said(f"Next: {UNKNOWN}  {lacks(view)}"), *first_moves(view), *tiles(view)]
@@ -35,9 +38,16 @@ def overview(view: View, lens: Lens) -> Sheet:
     sentence = _next(report, rows, queues_only=queues_alone(view))
     blocks += [*sentence, *_misled(report)]
     crowded = bool(view.gauges) or len(blocks) > len(sentence)
-    blocks += [*_ranked(report, rows, RANKED_CROWDED if crowded else RANKED_SHOWN)]
+    most = min(RANKED_CROWDED if crowded else RANKED_SHOWN, _room(blocks, banner=view.word not in _NO_BANNER))
+    blocks += [*_ranked(report, rows, most)]
     blocks += [questions(report.answer, "computed" if view.gauges else "recorded"), *tiles(view)]
     return Sheet("overview", tuple(blocks), copy="\n\n".join(said.text for said in [*sentence]), change=_wrong_if(rows))
+
+
+def _room(blocks: list[Block], *, banner: bool) -> int:
+    """Lines of the ranking that leave the five questions on an 80x24 terminal, whatever the sentences take."""
+    taken = sum(-(-len(block.text) // SENTENCE) for block in blocks if isinstance(block, Said))
+    return max(RANKED_LEAST, ROWS - taken - banner)
 
 
 def state(view: View) -> list[Said]:
@@ -50,6 +60,13 @@ def state(view: View) -> list[Said]:
         said.append(f"{len(unwell)} of {len(view.sources)} sources not well: {listed(unwell, 2)}")
     said += [view.detail] if view.detail and view.word in _NO_BANNER else []
     return [Said(f"{view.word.value} {' · '.join(said)}", view.word.value)] if said else []
+
+
+def _beside(view: View) -> list[Said]:
+    """Of which of several runs this page is, and where the others are."""
+    runs = view.compare.runs if view.compare else ()
+    told = f"{view.title} alone; beside {listed([run.name for run in runs if run.name != view.title], 4)}: c"
+    return [Said(told, dim=True)] if runs else []
 
 
 def partial(view: View) -> list[Said]:
@@ -150,7 +167,7 @@ def _ranked(report: Report, rows: list[RankedRow], most: int) -> list[Block]:
         cells += [text(words(found.question) if found else ""), text(_sure(row, found)), text(short(row.inside))]
         cells.append(text(found.claim if found else ""))
         lines.append(Line(row.finding, tuple(cells), target("finding", row.finding)))
-    more = f", {len(rows) - len(shown)} more in findings" if len(rows) > len(shown) else ""
+    more = f", {len(rows) - len(shown)} more in findings (f)" if len(rows) > len(shown) else ""
     return [Grid(f"Bottlenecks{basis}{more}; never added up", tuple(columns), tuple(lines))]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from m3probe.model.report import BytePlanes, BytesSection, PlaneRow
 from m3probe.model.roofline_report import ControlPlaneRow, RooflineSection
@@ -39,6 +40,21 @@ def answer(view: View) -> Said:
     return Said(f"measured: {head}{claim}", q.GOOD)
 
 
+def moves(row: PlaneRow) -> bool:
+    """Whether it is traffic of the recording, rather than what is held or what one step reads."""
+    return not row.what.startswith(NO_TOTAL)
+
+
+def largest(planes_of: Mapping[str, Sequence[PlaneRow]]) -> list[tuple[tuple[str, str, str], int]]:
+    """((plane, what, evidence), bytes), most first: rows that differ in dtype or layout are one kind of traffic."""
+    sums: Counter[tuple[str, str, str]] = Counter()
+    for key, title in PLANES:
+        for row in planes_of[key]:
+            if row.bytes and moves(row):
+                sums[title, row.what, row.evidence] += row.bytes
+    return sums.most_common()
+
+
 def planes(view: View, lens: Lens) -> Sheet:
     """The page."""
     found = q.section(view, BytesSection)
@@ -66,16 +82,15 @@ def of_phase(rows: Sequence[PlaneRow], phase: str | None) -> tuple[PlaneRow, ...
 
 def _chart(kept: dict[str, tuple[PlaneRow, ...]]) -> list[Bars]:
     """The largest proven traffic of all planes on one scale; evidence is said, for kernels and the ledger may both know the same."""
-    moved = [(title, row) for key, title in PLANES for row in kept[key] if not row.what.startswith(NO_TOTAL)]
-    sized = sorted(((title, row, row.bytes) for title, row in moved if row.bytes), key=lambda item: -item[2])[:BARS]
+    sized = largest(kept)[:BARS]
     if not sized:
         return []
-    unit, size = bytes_unit(number for _, _, number in sized)
+    unit, size = bytes_unit(number for _, number in sized)
     bars = tuple(
-        Bar(f"{title.split()[-1]}: {row.what}", number / size, f"{in_unit(number, size)} {unit} ({row.evidence})")
-        for title, row, number in sized
+        Bar(f"{title.split()[-1]}: {what}", number / size, f"{in_unit(number, size)} {unit} ({evidence})")
+        for (title, what, evidence), number in sized
     )
-    unproven = sum(row.bytes is None for _, row in moved)
+    unproven = sum(row.bytes is None for rows in kept.values() for row in rows if moves(row))
     more = f" ({unproven} without bytes)" if unproven else ""
     return [Bars(f"Largest traffic{more}", bars, bars[0].value, unit)]
 

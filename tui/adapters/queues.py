@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from m3probe.model.bench_report import BenchSection
 from m3probe.model.report import QueueRow, QueuesSection
 from m3probe.model.view import Gauge, View
 from m3probe.present._numbers import UNKNOWN, fixed
 from m3probe.tui.adapters import _question as q
+from m3probe.tui.adapters._gauges import figure
 from m3probe.tui.adapters._queue_client import client
 from m3probe.tui.adapters._queue_curves import curves
-from m3probe.tui.adapters._told import bucket
 from m3probe.tui.sheet import Block, Cell, Column, Grid, Lens, Line, Said, Sheet
 
 TITLE = "5 queues"
@@ -44,7 +42,7 @@ ROW_OF = {"client": "outside_vllm"}
 """Rows that the section's words name otherwise."""
 TRENDS = {"grows": q.WARN, "drains": "", "steady": "", "empty": "", "rose_and_fell": ""}
 CHANGE = (
-    "The server's /metrics read twice or more under the same load (watch or attach), and the client's bench JSON with "
+    "The server's /metrics read twice or more under the same load (tui URL, or attach), and the client's bench JSON with "
     "request times beside it"
 )
 
@@ -96,7 +94,9 @@ def _name(row: QueueRow) -> str:
 
 
 def _measured(found: QueuesSection) -> list[Block]:
-    """Every queue in one table, those that nothing was measured of too."""
+    """Every queue in one table, those that nothing was measured of too; where none was, words alone say so."""
+    if not found.queue_rows:
+        return []
     seen = {ROW_OF.get(row.queue, row.queue.partition(".")[0]) for row in found.queue_rows}
     bare = [name for name in found.queues if name not in seen and name not in CAPACITY]
     lines = [*map(_line, found.queue_rows), *(_bare(name, found.queues[name]) for name in bare)]
@@ -106,7 +106,7 @@ def _measured(found: QueuesSection) -> list[Block]:
 def _bare(name: str, text: str) -> Line:
     """A queue without figures: what is known of it stands in words below the table."""
     lacks = text.startswith(ABSENT)
-    state = q.word("NOT MEASURED" if lacks else "in words", q.UNPROVEN if lacks else "")
+    state = q.word("NOT MEASURED" if lacks else "told below", q.UNPROVEN if lacks else "")
     cells = [q.word("") if column.name != "trend" else state for column in COLUMNS]
     return Line(name, (q.word(name.replace("_", " ")), *cells[1:]))
 
@@ -136,11 +136,11 @@ def _live(view: View) -> list[Block]:
 
 def _gauge(gauge: Gauge) -> tuple[Cell, ...]:
     absent = "" if gauge.value is not None else str(gauge.absent or "NOT MEASURED")
-    shown = q.number(gauge.value, 0 if gauge.unit == "requests" else 1)
+    shown, unit = figure(gauge)
     return (
         q.word(gauge.title),
-        replace(shown, text=bucket(gauge)) if gauge.between else shown,
-        q.word(gauge.unit),
+        Cell(UNKNOWN if absent else shown, gauge.value),
+        q.word(unit),
         q.word(str(gauge.scope)),
         q.number(gauge.age_s, 1),
         Cell(absent, absent, q.UNPROVEN if absent else ""),

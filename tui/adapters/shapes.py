@@ -10,7 +10,7 @@ from m3probe.model.path_report import PathsSection
 from m3probe.model.report import ModelMatch, ShapeRow, ShapesSection
 from m3probe.model.roofline_report import RooflineRow, RooflineSection
 from m3probe.model.view import View
-from m3probe.present._numbers import UNKNOWN, fixed, listed, plural
+from m3probe.present._numbers import UNKNOWN, fixed, listed
 from m3probe.tui.adapters import _question as q
 from m3probe.tui.adapters._shape_lines import COLUMNS, again_of, line_of
 from m3probe.tui.adapters._told import Lazy
@@ -34,8 +34,7 @@ def answer(view: View) -> Said:
     if found is None or not found.shapes:
         return Said("unproven: no local GEMM shape is proven", q.UNPROVEN)
     rows = found.shapes
-    sizes = {(row.M, row.N, row.K) for row in rows}
-    head = f"{plural(len(sizes), 'local shape')} in {plural(len({row.phase for row in rows}), 'phase')}"
+    head = q.local_shapes(rows)
     match = found.model_match
     whose = f", those of {layout(match)}" if match else ", of no known layout"
     worst = next((f for f in q.of_question(view, "shapes") if f.verdict in {"starved", "unexpected", "missed"}), None)
@@ -95,7 +94,7 @@ def _chart(view: View, rows: list[ShapeRow], lens: Lens) -> list[Bars]:
     lost = sorted(((above_ms(row), row) for row in timed), key=lambda pair: -pair[0])
     if lost and lost[0][0] > 0:
         bars = tuple(_lost(ms, row) for ms, row in lost[:BARS] if ms > 0)
-        title = "Time above the least, computed: parts of a step, and shapes that lie in them"
+        title = "Time above the least, computed; a part holds its shapes"
         return [Bars(title, bars, bars[0].value, "ms")]
     calls: Counter[int] = Counter()
     for row in rows:

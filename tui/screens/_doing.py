@@ -154,7 +154,7 @@ class Doing(Screen[None]):
     def action_copy(self) -> None:
         """The page's own words, else the line under the cursor, else the page."""
         line, grid = self.page.line, self.page.grid
-        if self.sheet.copy or line is None or grid is None:
+        if self.sheet.copy or self.sheet.whole or line is None or grid is None:
             self.app.copy_to_clipboard(markdown.page(self.sheet, self.crumbs()))
             self.say("the page is copied as Markdown")
         else:

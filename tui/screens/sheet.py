@@ -92,6 +92,10 @@ class SheetScreen(Doing):
             self.trail.append(Stop(target))
         self._show(self.trail[-1].place)
 
+    def begin(self, target: str) -> None:
+        """Stand one level below the overview before anything is shown."""
+        self.trail = [Stop(OVERVIEW, OVERVIEW), Stop(target)]
+
     def _show(self, place: Place | None) -> None:
         stop = self.trail[-1]
         self.sheet = self.desk.sheet(stop.target)

@@ -29,8 +29,8 @@ class CurvePart:
         """One of them; the ends of the scale stand left of the plot."""
         curve = self.curve
         if at == 0:
-            told = f"{clean(curve.text)}  " if curve.text else ""
-            return titled(curve.title, f"{told}{tick(curve.low)} to {tick(curve.high)} {curve.unit}", width)
+            told = f"{clean(curve.text)} · scale " if curve.text else ""
+            return titled(curve.title, f"{told}{tick(curve.low)} to {tick(curve.high)} {curve.unit}", width, scale=True)
         labels = (tick(curve.high), tick(curve.low))
         margin = max(map(cells, labels)) + 1
         room = max(1, width - margin)

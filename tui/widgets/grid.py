@@ -10,7 +10,7 @@ from m3probe.tui.sheet import Column, Grid, Line
 from m3probe.tui.widgets.ink import Piece, Row, clean, cut, marked, padded, titled, wrapped
 
 GAP = 2
-_LEAST_WIDE, _LEAST_TEXT = 24, 6
+_LEAST_WIDE, _LEAST_NAME, _LEAST_TEXT = 24, 12, 6
 _SAMPLE = 64
 """Lines measured before any is drawn; later ones widen a column when they are seen."""
 HEAD = 2
@@ -127,7 +127,9 @@ def fitted(columns: Sequence[Column], need: Sequence[int], width: int) -> tuple[
     while total() > width and (most := max((columns[at].keep for at in shown), default=0)):
         shown.remove(max(at for at in shown if columns[at].keep == most))
     while total() > width:
-        texts = [at for at in shown if not columns[at].right and room[at] > _LEAST_TEXT]
+        # a name can lose its middle, a verdict or a phase is short as it is: those are cut last
+        texts = [at for at in shown if columns[at].wide and not columns[at].right and room[at] > _LEAST_NAME]
+        texts = texts or [at for at in shown if not columns[at].right and room[at] > _LEAST_TEXT]
         if not texts:
             break
         room[max(texts, key=lambda at: room[at])] -= 1

@@ -87,11 +87,14 @@ def marked(text: str, mark: str) -> Piece:
     return (text if text.startswith(glyph) else f"{glyph} {text}".rstrip()), style
 
 
-def titled(title: str, aside: str, width: int) -> Row:
-    """A block's title with a rule to the right edge; the aside gives way first."""
-    head: Row = [(clean(title), "bold")]
-    if aside and cells(title) + cells(aside) + 3 <= width:
-        head.append((f" {clean(aside)}", "dim"))
+def titled(title: str, aside: str, width: int, *, scale: bool = False) -> Row:
+    """A block's title with a rule to the right edge; the aside gives way first, but for a chart's ``scale``."""
+    told, more = clean(title), f" · {clean(aside)}" if aside else ""
+    if scale and cells(more) * 2 < width:
+        told = padded(told, width - cells(more)).rstrip() if cells(told) + cells(more) > width else told
+    elif cells(told) + cells(more) + 1 > width:
+        more = ""
+    head: Row = [(told, "bold"), (more, "dim")] if more else [(told, "bold")]
     rest = width - width_of(head) - 1
     return cut([*head, (" " + "─" * rest if rest > 0 else "", "rule")], width)
 

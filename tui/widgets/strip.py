@@ -37,7 +37,7 @@ class StripPart:
         """One of them."""
         strip = self.strip
         if at == 0:
-            return titled(strip.title, f"0 to {tick(strip.length)} {strip.unit}", width)
+            return titled(strip.title, f"0 to {tick(strip.length)} {strip.unit}", width, scale=True)
         if at == 2:
             words = dict(strip.legend)
             legend: Row = []
