@@ -1,2 +1,2 @@
 #!/bin/sh
-vllm serve /root/M3 --load-format dummy --port 8766 --block-size 128 --max-model-len 8192 --max-num-batched-tokens 8192 --num-gpu-blocks-override 3000 --gpu-memory-utilization 0.6 --no-enable-prefix-caching --enforce-eager
+vllm serve M3 --load-format dummy --port 8766 --block-size 128 --max-model-len 8192 --max-num-batched-tokens 8192 --num-gpu-blocks-override 3000 --gpu-memory-utilization 0.6 --no-enable-prefix-caching --enforce-eager
