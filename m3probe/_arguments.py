@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from m3probe import __version__, _streams, _values
+from m3probe._setup_words import add_known, add_setup
 
 EXIT_USAGE = 2
 Verb = Callable[[argparse.Namespace], int]
@@ -112,26 +113,8 @@ def _add(
         parser.add_argument("--model-config", type=_values.path, metavar="FILE", help="the served model's config.json")
         parser.add_argument("--tp", type=_values.size, metavar="N", help="tensor parallel size of the run")
         parser.add_argument("--ep", type=_values.size, metavar="N", help="expert parallel size of the run")
-        _add_known(parser)
+        add_known(parser)
     return parser
-
-
-def _add_known(parser: Parser) -> None:
-    """What makes more than ``executed`` of a trace: the configuration it ran with, and what its answers were worth."""
-    known = parser.add_argument_group("the server's configuration and the quality of its answers")
-    known.add_argument(
-        "--recipe", type=_values.path, metavar="FILE", help="script, compose or Kubernetes file that started it"
-    )
-    _add_setup(known, gpu="the recording's own, else mi355x")
-    known.add_argument(
-        "--eval", type=_values.path, metavar="FILE", help="evaluation results (lm-eval, or vLLM's GSM8K JSON)"
-    )
-    known.add_argument(
-        "--eval-baseline", type=_values.path, metavar="FILE", help="the same of a server that is known good"
-    )
-    known.add_argument(
-        "--cosine", type=_values.path, metavar="FILE", help="cosines with a float32 reference, {name: value}"
-    )
 
 
 def _add_outputs(parser: Parser) -> None:
@@ -180,7 +163,7 @@ def _add_compare(verbs: argparse._SubParsersAction[Parser]) -> None:
         "--recipe", type=_values.path, action="append", default=[], metavar="FILE",
         help="script, compose or Kubernetes file that started it",
     )  # fmt: skip
-    _add_setup(known, gpu="the recording's own, else mi355x")
+    add_setup(known, gpu="the recording's own, else mi355x")
     words = "evaluation results, once for each run: how far apart accuracies of equal servers may be"
     known.add_argument(
         "--eval", type=_values.path, action="append", default=[], dest="evals", metavar="FILE", help=words
@@ -199,7 +182,7 @@ def _add_recipe(verbs: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument(
         "file", type=_values.path, nargs="?", metavar="FILE", help="script, compose or Kubernetes file with the command"
     )
-    _add_setup(parser, gpu="mi355x")
+    add_setup(parser, gpu="mi355x")
     parser.add_argument("--model-config", type=_values.path, metavar="FILE", help="the served model's config.json")
     parser.add_argument(
         "--concurrency",
@@ -355,37 +338,10 @@ def _add_tui(verbs: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument("--model-config", type=_values.path, metavar="FILE", help="the served model's config.json")
     parser.add_argument("--tp", type=_values.size, metavar="N", help="tensor parallel size of the run")
     parser.add_argument("--ep", type=_values.size, metavar="N", help="expert parallel size of the run")
-    _add_known(parser)
+    add_known(parser)
 
 
 def _add_drawn(parser: Parser) -> None:
     shown = parser.add_argument_group("how screens are drawn")
     shown.add_argument("--ascii", action="store_true", help="ASCII only (default where the locale is not UTF-8)")
     shown.add_argument("--light", action="store_true", help="for a terminal with a light ground")
-
-
-def _add_setup(parser: argparse._ActionsContainer, *, gpu: str) -> None:
-    """What a command line alone does not say of a server."""
-    parser.add_argument(
-        "--service",
-        type=_values.word,
-        metavar="NAME",
-        help="which of several commands in FILE (its name, or its number)",
-    )
-    build = parser.add_mutually_exclusive_group()
-    build.add_argument(
-        "--vllm", type=_values.word, metavar="VERSION", help="judge by the bundled rules of this release"
-    )
-    build.add_argument("--vllm-path", type=_values.path, metavar="DIR", help="judge by the rules in this vLLM's source")
-    parser.add_argument("--env-file", type=_values.path, metavar="FILE", help="environment of the server")
-    parser.add_argument(
-        "--gpu", type=_values.word, metavar="NAME", help=f"accelerator, such as mi355x or mi300x (default: {gpu})"
-    )
-    parser.add_argument(
-        "--tuned-table",
-        type=_values.path,
-        action="append",
-        default=[],
-        metavar="PATH",
-        help="tuned CSV, or a folder of them",
-    )

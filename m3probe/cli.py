@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from m3probe import _given as given
 from m3probe import _streams
 from m3probe._arguments import Verb, parser_of, split
 from m3probe._live_words import asked, evals_of, is_live, recipes_of, runs_of
@@ -15,17 +16,12 @@ from m3probe.errors import M3ProbeError, UnreadableInput, UsageError
 
 if TYPE_CHECKING:
     from m3probe._outputs import Outputs
-    from m3probe.model.recording import Recording
     from m3probe.model.view import Feed
-    from m3probe.recipe.asking import Server
-    from m3probe.workload import Workload
 
 EXIT_FAULT = 70
 MOST_SAID = 4000
 """Characters of an error on a terminal: a file name or a word of the input may be of any length."""
 EXIT_INTERRUPTED = 130
-
-_OF_A_SERVER = ("service", "vllm", "vllm_path", "env_file", "gpu", "tuned_table")
 
 
 def main() -> int:
@@ -56,7 +52,7 @@ def analyze(args: argparse.Namespace) -> int:
     """Answer the five questions: ``m3probe analyze PATH...``."""
     from m3probe import pipeline
 
-    rec = _read(args)
+    rec = given.read(args)
     report = pipeline.report(rec)
     pipeline.known_finding(report, args.explain)
     if args.json:
@@ -74,7 +70,7 @@ def inspect(args: argparse.Namespace) -> int:
     from m3probe.present.json import inspect_json
 
     try:
-        found = pipeline.inspect(_read(args))
+        found = pipeline.inspect(given.read(args))
     except M3ProbeError as error:
         if args.json:
             _said(inspect_json("unknown", "error", {}, [error.sentence()]))
@@ -113,7 +109,7 @@ def _asserted(args: argparse.Namespace) -> int:
     try:
         metric = asked_metric(args.metric, args.metric_baseline, triple=args.triple)
         wanted = rules.load_rules(args.rules)
-        rec = _read(args)
+        rec = given.read(args)
         answer = pipeline.report(rec).answer
         judgement = judged(wanted, rec, answer)
         judgement = with_legs(judgement, wanted.rules, answer, metric) if metric else judgement
@@ -139,7 +135,7 @@ def compare(args: argparse.Namespace) -> int:
     files = runs_of(args)
     told_of = zip(files, recipes_of(args, len(files)), evals_of(args, len(files)), strict=True)
     runs = [
-        AskedRun(paths, name, replace(_workload(args, recipe), quality=Quality(graded)))
+        AskedRun(paths, name, replace(given.workload(args, recipe), quality=Quality(graded)))
         for (name, paths), recipe, graded in told_of
     ]
     with progress(enabled=not args.no_progress and _streams.is_terminal(sys.stderr)) as told:
@@ -163,7 +159,7 @@ def recipe(args: argparse.Namespace) -> int:
     from m3probe.recipe import recipe as judged
     from m3probe.recipe.asking import ask_of
 
-    ask = ask_of(_server(args, args.file))
+    ask = ask_of(given.server(args, args.file))
     said = {"concurrency": tuple(args.concurrency or ()), "isl": args.isl, "osl": args.osl, "drafts": args.spec}
     report = judged(replace(ask, **said, require=args.require))
     failed = any(not held for _, held, _ in report.required) or (args.fail_on_warnings and bool(report.warnings))
@@ -267,7 +263,7 @@ def tui(args: argparse.Namespace) -> int:
     """Look into it in the terminal: ``m3probe tui PATH...|URL|PID``."""
     from m3probe.viewing.opening import feed_of_words
 
-    return _look(feed_of_words(args, _workload(args, args.recipe)), args.paths[0], args)
+    return _look(feed_of_words(args, given.workload(args, args.recipe)), args.paths[0], args)
 
 
 VERBS: dict[str, Verb] = {
@@ -308,50 +304,6 @@ def _installed() -> None:
     from m3probe.registry import room
 
     room("m3probe.analyzers")
-
-
-def _read(args: argparse.Namespace) -> Recording:
-    from m3probe import pipeline
-    from m3probe.present.progress import progress
-
-    workload = _workload(args, args.recipe) if hasattr(args, "tp") else None
-    if hasattr(args, "record"):
-        args.paths = [*args.paths, args.record()]
-    with progress(enabled=not args.no_progress and _streams.is_terminal(sys.stderr)) as told:
-        return pipeline.read(args.paths, workload, told)
-
-
-def _workload(args: argparse.Namespace, recipe: Path | None) -> Workload:
-    from m3probe.workload import Quality, Workload
-
-    if args.tp and args.ep and args.ep > 1 and args.ep % args.tp:
-        raise UsageError(
-            f"--ep {args.ep} contradicts --tp {args.tp}: vLLM spreads the experts over tensor x data parallel ranks",
-            next_move=f"Give a multiple of {args.tp}, or 1 for none",
-        )
-    server = _server(args, recipe) if recipe else None
-    if server is None and (lone := [name for name in _OF_A_SERVER if getattr(args, name)]):
-        raise UsageError(
-            f"--{lone[0].replace('_', '-')} says something of a server that was not given",
-            next_move="Give its script, compose or Kubernetes file with --recipe",
-        )
-    return Workload(args.model_config, args.tp, args.ep, server, Quality(args.eval, args.eval_baseline, args.cosine))
-
-
-def _server(args: argparse.Namespace, file: Path | None) -> Server:
-    from m3probe.recipe.asking import Server
-
-    return Server(
-        command=args.command,
-        file=file,
-        service=args.service,
-        vllm=args.vllm,
-        vllm_path=args.vllm_path,
-        env_file=args.env_file,
-        gpu=args.gpu,
-        tables=args.tuned_table,
-        model_config=args.model_config,
-    )
 
 
 def _said(text: str, status: int = 0) -> int:

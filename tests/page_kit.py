@@ -11,8 +11,8 @@ from m3probe import pipeline
 from m3probe.model.report import Answer, Report
 from m3probe.model.view import View, Word
 from m3probe.present.json import report_json
-from m3probe.tui.sheet import Bars, Curve, Grid, Lens, Line, Said, Sheet
-from m3probe.tui.targets import PAGES, sheet_of
+from m3probe.present.sheets.sheet import Bars, Curve, Grid, Lens, Line, Said, Sheet
+from m3probe.present.sheets.targets import PAGES, sheet_of
 
 SAMPLES = Path(__file__).resolve().parent.parent / "samples"
 GRAPH = SAMPLES / "h200-m3-tp4rank-graph.pt.trace.json.gz"

@@ -12,7 +12,7 @@ from m3probe.model.findings import Bound, Finding
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, BottleneckSection, NextBottleneck, RankedRow, Report
 from m3probe.model.view import View, Word
-from m3probe.tui.sheet import Grid, Line, Said, Sheet
+from m3probe.present.sheets.sheet import Grid, Line, Said, Sheet
 
 NOW_S = 1_800_000_000.0
 

@@ -14,12 +14,12 @@ from tui_kit import NOW, StillFeed, app, own_pages, shown, text_of, view
 
 from m3probe.model.compare_report import CompareReport
 from m3probe.model.view import View
+from m3probe.present.sheets.sheet import Cell, Column, Grid, Line, Said, Sheet
 from m3probe.tui.actions import ACTIONS, BY_ID, FOOTER, KEPT, QUESTIONS
 from m3probe.tui.app import M3ProbeApp
 from m3probe.tui.screens.help import HelpScreen
 from m3probe.tui.screens.palette import PaletteScreen
 from m3probe.tui.screens.problem import ProblemScreen
-from m3probe.tui.sheet import Cell, Column, Grid, Line, Said, Sheet
 from m3probe.tui.theme import DARK, LIGHT
 
 # --- the table -----------------------------------------------------------------------------------------------
@@ -339,15 +339,15 @@ def test_views_keep_the_cursor_on_its_item_when_lines_change_places() -> None:
     async def then(it: M3ProbeApp, pilot: Pilot) -> None:
         from tui_kit import COLUMNS, line
 
-        from m3probe.tui import targets
-        from m3probe.tui.sheet import Grid, Sheet
+        from m3probe.present.sheets import targets
+        from m3probe.present.sheets.sheet import Grid, Sheet
 
         row = it.pages.page.parts.row_of(it.pages.page.at) - it.pages.page.top
 
         def turned(_view: View, _lens: object) -> Sheet:
             return Sheet("overview", (Grid("Ranked", COLUMNS, tuple(line(n) for n in (4, 3, 2, 1, 5))),))
 
-        import m3probe.tui.adapters.kit as pages
+        import m3probe.present.sheets.kit as pages
 
         pages.overview = turned
         it.desk.arrived(replace(it.desk.view, at_s=NOW))

@@ -14,10 +14,10 @@ from tui_kit import COLUMNS, MANY, NOW, StillFeed, app, line, own_pages, shown, 
 
 from m3probe.errors import UnreadableInput
 from m3probe.model.view import SourceState, View, Word
+from m3probe.present.sheets.sheet import Grid, Said, Sheet
 from m3probe.tui.app import M3ProbeApp
 from m3probe.tui.desk import Desk
 from m3probe.tui.screens.problem import ProblemScreen
-from m3probe.tui.sheet import Grid, Said, Sheet
 
 Told = Callable[[M3ProbeApp, Pilot], Awaitable[None]]
 

@@ -27,7 +27,7 @@ from m3probe.model.compare_report import (
     TrailRow,
 )
 from m3probe.model.report import Reason, TrustRow
-from m3probe.tui.sheet import Lens, Said
+from m3probe.present.sheets.sheet import Lens, Said
 
 
 def part(what: str, before: float, after: float) -> Part:

@@ -16,10 +16,10 @@ from m3probe.model.findings import Evidence
 from m3probe.model.recording import Recording, RecordingBuilder
 from m3probe.model.tables import TABLES
 from m3probe.pipeline import open_recording, report
-from m3probe.tui.adapters._cells import LONGEST_NAME, UNNAMED, bare_name, kernel
-from m3probe.tui.adapters.evidence import rows
-from m3probe.tui.sheet import Grid, Lens, Sheet
-from m3probe.tui.targets import sheet_of
+from m3probe.present.sheets._cells import LONGEST_NAME, UNNAMED, bare_name, kernel
+from m3probe.present.sheets.evidence import rows
+from m3probe.present.sheets.sheet import Grid, Lens, Sheet
+from m3probe.present.sheets.targets import sheet_of
 
 
 @pytest.fixture(scope="module")

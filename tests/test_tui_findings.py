@@ -9,9 +9,9 @@ from report_builder import empty_report, full_report
 from sheet_kit import bounded, column, grid, report_of, said, texts, view_of
 
 from m3probe.model.findings import Bound, Evidence
-from m3probe.tui.adapters.findings import finding, findings
-from m3probe.tui.sheet import Lens
-from m3probe.tui.targets import sheet_of, target
+from m3probe.present.sheets.findings import finding, findings
+from m3probe.present.sheets.sheet import Lens
+from m3probe.present.sheets.targets import sheet_of, target
 
 BIG = bounded(
     "shapes.starved.qkv",

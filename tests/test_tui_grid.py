@@ -8,8 +8,8 @@ import pytest
 from tui_kit import COLUMNS, LONG, Many, line
 
 from m3probe.present._page import cells
+from m3probe.present.sheets.sheet import Cell, Column, Grid, Line
 from m3probe.tui.ordering import Order, find, ordered
-from m3probe.tui.sheet import Cell, Column, Grid, Line
 from m3probe.tui.widgets.grid import GridPart, fitted
 from m3probe.tui.widgets.ink import padded, width_of
 

@@ -1,6 +1,6 @@
 """The order of the ranked list on screen: held until an item kept its new place for three views."""
 
-from m3probe.tui.adapters._order import as_shown, held
+from m3probe.present.sheets._order import as_shown, held
 
 
 def run(rankings: list[str], shown: str = "") -> list[str]:

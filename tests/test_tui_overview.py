@@ -12,9 +12,9 @@ from test_tui_comparison import run_row
 from m3probe.model.compare_report import CompareReport
 from m3probe.model.report import Answer, QueueRow, QueuesSection, Report
 from m3probe.model.view import Absent, Gauge, Scope, SourceState, Word
-from m3probe.tui.adapters.overview import overview
-from m3probe.tui.adapters.queues import queues
-from m3probe.tui.sheet import Bars, Curve, Grid, Lens, Sheet
+from m3probe.present.sheets.overview import overview
+from m3probe.present.sheets.queues import queues
+from m3probe.present.sheets.sheet import Bars, Curve, Grid, Lens, Sheet
 
 TEN = [bounded(f"shapes.n{place}", (20 - place) / 100) for place in range(10)]
 

@@ -24,8 +24,8 @@ from page_kit import (
 
 from m3probe.model.findings import Evidence, Finding
 from m3probe.model.path_report import GateRow, PathCell, PathRow, PathsSection
+from m3probe.present.sheets.sheet import Lens, Said
 from m3probe.schema.gates import GateState
-from m3probe.tui.sheet import Lens, Said
 
 
 def cell(rank: int, verdict: str, executed: int, phase: str = "decode") -> PathCell:

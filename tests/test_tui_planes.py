@@ -21,8 +21,8 @@ from page_kit import (
 )
 
 from m3probe.model.report import BytePlanes, BytesSection, PlaneRow
-from m3probe.tui.adapters.planes import largest
-from m3probe.tui.sheet import Lens, Said
+from m3probe.present.sheets.planes import largest
+from m3probe.present.sheets.sheet import Lens, Said
 
 
 def row(what: str, count: int, size: int | None, **more: str) -> PlaneRow:

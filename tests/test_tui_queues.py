@@ -24,8 +24,8 @@ from page_kit import (
 from m3probe.model.findings import Bound, Finding
 from m3probe.model.report import QueueRow, QueuesSection
 from m3probe.model.view import Absent, Gauge, Scope
-from m3probe.tui.adapters._queue_curves import thinned
-from m3probe.tui.sheet import Curve, Said, Sheet
+from m3probe.present.sheets._queue_curves import thinned
+from m3probe.present.sheets.sheet import Curve, Said, Sheet
 
 
 def row(queue: str, **more: Any) -> QueueRow:

@@ -8,7 +8,7 @@ from report_builder import repeats, summary
 
 from m3probe.model.live_report import LiveSection, StepTimeRow
 from m3probe.model.report import Costs, RepeatRow, RepeatsSection
-from m3probe.tui.sheet import Lens, Said
+from m3probe.present.sheets.sheet import Lens, Said
 
 
 def test_families_are_lines_by_what_a_step_spends_on_them() -> None:

@@ -26,7 +26,7 @@ from page_kit import (
 from report_builder import roofline, shapes
 
 from m3probe.model.report import ShapesSection
-from m3probe.tui.sheet import Lens, Said
+from m3probe.present.sheets.sheet import Lens, Said
 
 
 def test_each_shape_is_a_line_with_its_sizes_and_count() -> None:

@@ -12,9 +12,9 @@ from two_ranks import two_ranks
 
 from m3probe.model.recording import Note
 from m3probe.model.view import SourceState, View, Word
-from m3probe.tui.adapters.sources import source, sources
-from m3probe.tui.sheet import Lens, Said
-from m3probe.tui.targets import sheet_of
+from m3probe.present.sheets.sheet import Lens, Said
+from m3probe.present.sheets.sources import source, sources
+from m3probe.present.sheets.targets import sheet_of
 
 WELL = SourceState(
     "http://h:8000", "metrics", Word.LIVE, last_ok_s=NOW_S - 2, took_ms=12.4, found="214 series",

@@ -20,9 +20,9 @@ from m3probe.model.report import StepRow, Summary, SummarySection
 from m3probe.model.tables import TABLES
 from m3probe.model.view import View
 from m3probe.pipeline import open_recording, report
-from m3probe.tui.adapters import _in_step
-from m3probe.tui.adapters.steps import step, steps
-from m3probe.tui.sheet import Bars, Lens, Strip
+from m3probe.present.sheets import _in_step
+from m3probe.present.sheets.sheet import Bars, Lens, Strip
+from m3probe.present.sheets.steps import step, steps
 
 SAMPLES = ROOT / "samples"
 

@@ -14,11 +14,10 @@ import report_builder
 import textual
 
 from m3probe.model.view import Cancelled, SourceState, Told, View, Word
-from m3probe.tui import targets
-from m3probe.tui.adapters import _order
+from m3probe.present.sheets import _order, targets
+from m3probe.present.sheets.sheet import Bar, Bars, Block, Cell, Column, Curve, Grid, Lens, Line, Said, Sheet, Strip
 from m3probe.tui.app import M3ProbeApp, Options
 from m3probe.tui.desk import Desk
-from m3probe.tui.sheet import Bar, Bars, Block, Cell, Column, Curve, Grid, Lens, Line, Said, Sheet, Strip
 
 NOW = 1_700_000_000.0
 """The clock of every test stands there."""
@@ -185,11 +184,11 @@ PAGES = {
 
 @contextmanager
 def own_pages(**more: object) -> Iterator[None]:
-    """Targets lead to the pages above instead of to the adapters."""
+    """Targets lead to the pages above instead of to the sheets."""
     import sys
     import types
 
-    module = types.ModuleType("m3probe.tui.adapters.kit")
+    module = types.ModuleType("m3probe.present.sheets.kit")
     for name, make in (PAGES | more).items():
         setattr(module, name, make)
     kept = dict(targets.PAGES)

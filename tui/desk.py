@@ -11,10 +11,10 @@ from typing import TypeVar
 
 from m3probe.model.report import BottleneckSection, SummarySection, TrustSection
 from m3probe.model.view import WINDOWS, Feed, View, Word
-from m3probe.tui.adapters import _order
+from m3probe.present.sheets import _order
+from m3probe.present.sheets.sheet import Lens, Said, Sheet
+from m3probe.present.sheets.targets import PAGES, sheet_of
 from m3probe.tui.looks import OLD
-from m3probe.tui.sheet import Lens, Said, Sheet
-from m3probe.tui.targets import PAGES, sheet_of
 from m3probe.tui.widgets.heading import aged
 
 TOLD = frozenset({*OLD, Word.SLOW, Word.RESET, Word.PARTIAL, Word.CONNECTING, Word.COLLECTING})

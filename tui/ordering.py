@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from m3probe.tui.sheet import Grid, Line, Raw
+from m3probe.present.sheets.sheet import Grid, Line, Raw
 
 MOST = 1_000_000
 """Lines of a table that are looked at for a sort or a filter; the title says when there are more."""

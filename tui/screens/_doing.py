@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from textual.screen import Screen
 
+from m3probe.present.sheets.sheet import Sheet
 from m3probe.tui import markdown
 from m3probe.tui.desk import Desk
-from m3probe.tui.sheet import Sheet
 from m3probe.tui.widgets.page import Page
 from m3probe.tui.widgets.prompt import Prompt
 

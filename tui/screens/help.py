@@ -10,10 +10,10 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
+from m3probe.present.sheets.sheet import Cell, Column, Grid, Line, Said, Sheet
 from m3probe.schema.verdicts import PathVerdict
 from m3probe.tui.actions import ACTIONS, Action
 from m3probe.tui.screens._bound import LEAVING
-from m3probe.tui.sheet import Cell, Column, Grid, Line, Said, Sheet
 from m3probe.tui.widgets.page import Page
 
 VERDICTS = {

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from m3probe.model.view import Word
-from m3probe.tui.sheet import Bar, Bars, Block, Said, Sheet
+from m3probe.present.sheets.sheet import Bar, Bars, Block, Said, Sheet
 from m3probe.tui.widgets.foot import Foot
 from m3probe.tui.widgets.heading import Heading
 from m3probe.tui.widgets.page import Page

@@ -10,10 +10,10 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
+from m3probe.present.sheets.sheet import Sheet
 from m3probe.tui.actions import ACTIONS, BY_ID, Action
 from m3probe.tui.screens._bound import LEAVING
 from m3probe.tui.screens.help import keys_grid
-from m3probe.tui.sheet import Sheet
 from m3probe.tui.widgets.page import Page
 from m3probe.tui.widgets.prompt import Prompt
 

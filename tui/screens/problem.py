@@ -11,8 +11,8 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from m3probe.errors import M3ProbeError
+from m3probe.present.sheets.sheet import Said, Sheet
 from m3probe.tui.screens._bound import LEAVING
-from m3probe.tui.sheet import Said, Sheet
 from m3probe.tui.widgets.page import Page
 
 

@@ -10,14 +10,14 @@ from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.widgets import Static
 
+from m3probe.present.sheets.sheet import Sheet
+from m3probe.present.sheets.targets import OVERVIEW
 from m3probe.tui.actions import ACTIONS, BY_ID, QUESTIONS, Action, Where
 from m3probe.tui.desk import Desk
 from m3probe.tui.looks import look
 from m3probe.tui.ordering import Order
 from m3probe.tui.screens._bound import bindings
 from m3probe.tui.screens._doing import Doing
-from m3probe.tui.sheet import Sheet
-from m3probe.tui.targets import OVERVIEW
 from m3probe.tui.widgets.banner import Banner
 from m3probe.tui.widgets.foot import Foot
 from m3probe.tui.widgets.heading import Heading

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from m3probe.present._page import cells
-from m3probe.tui.sheet import Bars
+from m3probe.present.sheets.sheet import Bars
 from m3probe.tui.widgets.ink import Row, clean, cut, marked, padded, tick, titled
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from m3probe.present._page import cells
-from m3probe.tui.sheet import Curve
+from m3probe.present.sheets.sheet import Curve
 from m3probe.tui.widgets.ink import Row, clean, cut, tick, titled
 
 _ROWS = 4

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from m3probe.present._page import cells
+from m3probe.present.sheets.sheet import Column, Grid, Line
 from m3probe.tui.ordering import MOST, Order
-from m3probe.tui.sheet import Column, Grid, Line
 from m3probe.tui.widgets.ink import Piece, Row, clean, cut, marked, padded, titled, wrapped
 
 GAP = 2

@@ -9,8 +9,8 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
+from m3probe.present.sheets.sheet import Line, Sheet
 from m3probe.tui.ordering import AT_ONCE, Order, ordered
-from m3probe.tui.sheet import Line, Sheet
 from m3probe.tui.widgets.grid import HEAD, GridPart
 from m3probe.tui.widgets.painted import Painted
 from m3probe.tui.widgets.parts import Parts

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from m3probe.present.sheets.sheet import Bars, Block, Curve, Grid, Line, Said, Sheet, Strip
 from m3probe.tui.ordering import Order, find
-from m3probe.tui.sheet import Bars, Block, Curve, Grid, Line, Said, Sheet, Strip
 from m3probe.tui.widgets.bars import BarsPart
 from m3probe.tui.widgets.curve import CurvePart
 from m3probe.tui.widgets.grid import HEAD, GridPart

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from m3probe.tui.sheet import Strip
+from m3probe.present.sheets.sheet import Strip
 from m3probe.tui.widgets.ink import Row, clean, cut, tick, titled
 
 _GLYPHS = (

@@ -1,0 +1,1 @@
+"""A report that people look at in a browser: one file that asks nothing of a network."""
