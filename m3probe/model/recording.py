@@ -138,6 +138,10 @@ class SourceFile:
     in_folder: bool
     local_times: tuple[str, str] | None = None
     """First and last time as a file without a zone writes them: ``11-29 20:21:22``, or with its year before it."""
+    pid: int | None = None
+    """The process, where the format or the file's name tells it."""
+    device: str = ""
+    """Its device as the format labels it (``Agent 4``, ``GPU 3``, a handle), where it names one."""
 
 
 @dataclass(frozen=True, slots=True)
