@@ -16,6 +16,8 @@ html_theme = "furo"
 html_title = "m3probe"
 html_static_path = ["_site/static"]
 html_css_files = ["site.css"]
+# `--json` must stay two hyphens.
+smartquotes = False
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False

@@ -13,6 +13,7 @@ from typing import Any
 from words import code, page, plain, table, toctree
 
 ROOT = Path(__file__).parents[2]
+_PAGE = re.compile(r"docs/([a-z-]+)\.md")
 _ARG = re.compile(r"^ {4}(\w+): (.*(?:\n {8,}.*)*)", re.MULTILINE)
 
 
@@ -34,29 +35,42 @@ def pages() -> dict[str, str]:
 
 
 def _page(name: str, schema: Mapping[str, Any]) -> str:
-    parts = [_object("The document", schema, {})]
-    parts += [_object(each, body, meanings().get(each, {})) for each, body in schema.get("$defs", {}).items()]
+    objects = schema.get("$defs", {})
+    described = {each: str(body["description"]) for each, body in objects.items() if "description" in body}
+    parts = [_object("The document", schema, {}, described)]
+    parts += [_object(each, body, meanings().get(each, {}), described) for each, body in objects.items()]
     return page(
         f"# {plain(schema['title'])}",
-        plain(schema.get("description", "")),
+        _PAGE.sub(r"[\1](../\1.md)", plain(schema.get("description", ""))),
         f"The schema itself: [{name}.schema.json](../{name}.schema.json).",
         *parts,
     )
 
 
-def _object(title: str, body: Mapping[str, Any], told: Mapping[str, str]) -> str:
+def _object(title: str, body: Mapping[str, Any], told: Mapping[str, str], described: Mapping[str, str]) -> str:
     """One object with a row for each key, or one named value."""
     fields: Mapping[str, Any] = body.get("properties", {})
     required = set(body.get("required", ()))
     rows = [
-        [code(key), _type(value), "yes" if key in required else "no", plain(value.get("description") or told.get(key, "—"))]
+        [code(key), _type(value), "" if key in required else "may be absent", _meaning(key, value, told, described)]
         for key, value in fields.items()
     ]
+    head = ["key", "value", "", "meaning"] if set(fields) - required else ["key", "value", "meaning"]
+    kept = rows if len(head) == 4 else [[row[0], row[1], row[3]] for row in rows]
     return page(
         f"## {title}",
         plain(body.get("description", "")) if title != "The document" else "",
-        table(["key", "value", "always there", "meaning"], rows) if rows else _type(body),
+        table(head, kept) if rows else _type(body),
     ).rstrip()
+
+
+def _meaning(key: str, value: Mapping[str, Any], told: Mapping[str, str], described: Mapping[str, str]) -> str:
+    """What the schema says of a key, else the record's docstring, else what the object is that it holds."""
+    said = value.get("description") or told.get(key)
+    if not said:
+        names = {name for name in re.findall(r"#/\$defs/(\w+)", json.dumps(value)) if name in described}
+        said = " ".join(described[name] for name in sorted(names))
+    return plain(said.replace("``", "")) if said else "—"
 
 
 def _type(value: Any) -> str:
@@ -104,12 +118,16 @@ def meanings() -> dict[str, dict[str, str]]:
 
 
 def _fields(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
-    """``name: text`` of the docstring's ``Args``, and the string that stands below a field."""
+    """``name: text`` of the docstring's ``Args``, lines that begin with a name, and the string below a field."""
     said = ast.get_docstring(node) or ""
     yield from _ARG.findall(said.partition("Args:\n")[2])
+    for line in said.partition("Args:\n")[0].splitlines():
+        names, colon, text = line.partition(": ")
+        if colon and names.startswith("``"):
+            yield from ((name, text) for name in re.findall(r"``(\w+)``", names))
     before: ast.stmt | None = None
-    for line in node.body:
-        text = line.value.value if isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant) else None
+    for stmt in node.body:
+        text = stmt.value.value if isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant) else None
         if isinstance(text, str) and isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name):
             yield before.target.id, text
-        before = line
+        before = stmt
