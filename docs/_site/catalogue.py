@@ -65,7 +65,9 @@ def _nature(path: FastPath) -> list[str]:
         f"one call is counted by: {plain(path.counted_by.replace('_', ' '))}",
         f"can change the time of: {acts}" if acts else "",
         "changes how steps are launched: idle time is its matter too" if path.launches else "",
-        f"changes the model's work ({plain(path.other_work)}): no speed-up under one contract" if path.other_work else "",
+        f"changes the model's work ({plain(path.other_work)}): no speed-up under one contract"
+        if path.other_work
+        else "",
         "stands in MiniMax M3's model files only" if path.only_m3 else "",
         "asks which implementation ran: each of them is an answer" if path.chooses else "",
         f"a launch must look so: {plain(path.launch.claim)}" if path.launch else "",
@@ -112,7 +114,9 @@ def _effects(name: str, path: FastPath) -> str:
     return page(
         "## Measured effect",
         bullets(f"{plain(effect.text)} ({plain(effect.source)})" for effect in path.effects),
-        table(["metric", "share of its time that was won", "measured at", "source"], map(_measured, rows)) if rows else "",
+        table(["metric", "share of its time that was won", "measured at", "source"], map(_measured, rows))
+        if rows
+        else "",
     ).rstrip()
 
 
@@ -127,14 +131,17 @@ def _gates(gates: Mapping[str, Gate], paths: Mapping[str, FastPath]) -> str:
         "# Gates",
         "A path that executed is `correct` only where its gates hold. A gate that lacks a fact is `unproven`. "
         "[How they are judged](../gates.md).",
-        *(_gate(name, gate, [path for path, plug in paths.items() if name in plug.gates]) for name, gate in gates.items()),
+        *(
+            _gate(name, gate, [path for path, plug in paths.items() if name in plug.gates])
+            for name, gate in gates.items()
+        ),
     )
 
 
 def _gate(name: str, gate: Gate, users: list[str]) -> str:
     asked_by = ", ".join(f"[{code(user)}]({user}.md)" for user in users)
     return page(
-        f"({name})=\n## {name}",
+        f"## {name}",
         f"{plain(gate.title)}. {plain(gate.question)}",
         bullets(
             [
