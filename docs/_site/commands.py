@@ -10,7 +10,6 @@ from words import code, page, plain, table, toctree
 
 from m3probe._arguments import Parser, parser_of
 
-# An option of a verb that must say why it has no help would be the bug: a test asks for the words.
 _WIDTH = 84
 
 
@@ -83,7 +82,8 @@ def _value(action: argparse.Action) -> str:
 
 def _said(action: argparse.Action) -> Iterator[str]:
     words = action.help or ""
-    yield plain(words[:1].upper() + words[1:]) + "."
+    first = words.split(" ", 1)[0]
+    yield plain(words[:1].upper() + words[1:] if first.isalpha() else words) + "."
     if action.choices:
         yield f"One of {', '.join(code(str(each)) for each in action.choices)}."
     if isinstance(action, argparse._AppendAction):  # noqa: SLF001

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -70,6 +71,7 @@ def _meaning(key: str, value: Mapping[str, Any], told: Mapping[str, str], descri
     if not said:
         names = {name for name in re.findall(r"#/\$defs/(\w+)", json.dumps(value)) if name in described}
         said = " ".join(described[name] for name in sorted(names))
+    said = said or shared().get(key)
     return plain(said.replace("``", "")) if said else "—"
 
 
@@ -106,6 +108,13 @@ def _simple(kind: str, value: Mapping[str, Any]) -> str:
 
 
 @cache
+def shared() -> Mapping[str, str]:
+    """Key -> meaning, of keys that mean the same in every document (keys.toml)."""
+    table: Mapping[str, str] = tomllib.loads((Path(__file__).parent / "keys.toml").read_text(encoding="utf-8"))["any"]
+    return table
+
+
+@cache
 def meanings() -> dict[str, dict[str, str]]:
     """Class name -> field -> meaning, from the docstrings of the records that the documents are made from."""
     found: dict[str, dict[str, str]] = {}
@@ -127,7 +136,7 @@ def _fields(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
             yield from ((name, text) for name in re.findall(r"``(\w+)``", names))
     before: ast.stmt | None = None
     for stmt in node.body:
-        text = stmt.value.value if isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant) else None
-        if isinstance(text, str) and isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name):
-            yield before.target.id, text
+        below = stmt.value.value if isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant) else None
+        if isinstance(below, str) and isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name):
+            yield before.target.id, below
         before = stmt

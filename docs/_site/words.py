@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+_SPAN = re.compile(r"(`[^`]+`)")
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~$!])")
 
 
 def plain(text: object) -> str:
-    """The text as it is, whatever Markdown would make of its signs; on one line."""
-    return _SPECIAL.sub(r"\\\1", " ".join(str(text).split()))
+    """The text as it is, whatever Markdown would make of its signs; on one line. Code spans stay code spans."""
+    parts = _SPAN.split(" ".join(str(text).split()))
+    return "".join(code(part[1:-1]) if at % 2 else _SPECIAL.sub(r"\\\1", part) for at, part in enumerate(parts))
 
 
 def code(text: str) -> str:
