@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from m3probe.rules import RulesFile
 
 RECORDING, RULES = "--m3probe-recording", "--m3probe-rules"
-LOADED = pytest.StashKey["RulesFile"]()
+LOADED: pytest.StashKey[RulesFile] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
