@@ -13,7 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tree import ROOMS, ROOT, installed_names, kept_files, modules
+from tree import ROOT, installed_names, kept_files, modules
 
 import m3probe
 
