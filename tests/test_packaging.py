@@ -143,6 +143,8 @@ def test_installed_code_is_this_tree() -> None:
         mapped = importlib.util.find_spec("m3probe.analyzers")
         assert mapped is not None, "the root is on sys.path, where m3probe has no mapped rooms: run `pytest` as it is"
         pytest.skip("an editable install is the tree")
+    if installed == ROOT / "build" / "linked" / "m3probe":
+        pytest.skip("the links of .ci/link are the tree")
     here = {name.removeprefix("m3probe/"): path.read_bytes() for name, path in installed_names().items()}
     files = (path for path in installed.rglob("*") if path.is_file() and path.suffix != ".pyc")
     there = {str(path.relative_to(installed)): path.read_bytes() for path in files}
