@@ -15,8 +15,10 @@ import pytest
 
 if TYPE_CHECKING:
     from m3probe.asserting import Opened
+    from m3probe.rules import RulesFile
 
 RECORDING, RULES = "--m3probe-recording", "--m3probe-rules"
+LOADED: pytest.StashKey[RulesFile] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,14 +34,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(RULES, metavar="FILE", help="a rules file: each of its rules is a test item on the recording")
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """The rules are read before anything is collected: pytest-xdist answers a worker's usage error with a traceback."""
+    rules = session.config.getoption(RULES)
+    if rules is not None:
+        from m3probe._pytest_rules import loaded_rules
+
+        session.config.stash[LOADED] = loaded_rules(rules, session.config.getoption(RECORDING), RECORDING)
+
+
 # First: what deselects by -k, or runs what failed last, must see these items too.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     """The rules of the command line as items, before those of the files."""
-    if config.getoption(RULES) is not None:
+    if LOADED in config.stash:
         from m3probe._pytest_rules import rule_items
 
-        items[:0] = rule_items(session, config.getoption(RULES), config.getoption(RECORDING), RECORDING)
+        rules, recording = config.getoption(RULES), config.getoption(RECORDING)
+        items[:0] = rule_items(session, config.stash[LOADED], Path(rules), recording)
 
 
 @pytest.fixture(scope="session")
