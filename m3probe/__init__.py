@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from m3probe.api import analyze, compare, inspect, judge, open_recording, to_json, to_markdown, to_text
+    from m3probe.asserting import Opened
     from m3probe.errors import M3ProbeError, MissingExtra, UnreadableInput, UsageError
     from m3probe.model.compare_report import CompareReport
     from m3probe.model.findings import Bound, Evidence, Finding
@@ -31,6 +32,7 @@ __all__ = [
     "M3ProbeError",
     "MissingExtra",
     "NextBottleneck",
+    "Opened",
     "Recording",
     "Report",
     "RuleOutcome",
@@ -52,6 +54,7 @@ __all__ = [
 # What type checkers read above, for Python; a test holds both against each other.
 _FROM = {
     "m3probe.api": "analyze compare inspect judge open_recording to_json to_markdown to_text",
+    "m3probe.asserting": "Opened",
     "m3probe.errors": "M3ProbeError MissingExtra UnreadableInput UsageError",
     "m3probe.model.compare_report": "CompareReport",
     "m3probe.model.findings": "Bound Evidence Finding",
