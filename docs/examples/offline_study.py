@@ -129,6 +129,13 @@ def study(path: Path, folder: Path, phase: str = "decode") -> dict[str, Any]:
     recording = m3probe.open_recording(path)
     report = m3probe.analyze(recording)
     steps, shapes = steps_of(recording, report, phase), shapes_of(report)
+    if steps.empty or shapes.empty:
+        missing = "step" if steps.empty else "shape"
+        raise m3probe.UsageError(
+            f"no {missing} whose time is known ({phase})",
+            where=str(path),
+            next_move="Give a trace with kernels: its phases are prefill, decode and mixed",
+        )
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / "study.html"
     drawn = figures(steps, shapes)
@@ -145,7 +152,7 @@ def main(words: list[str]) -> int:
     except m3probe.M3ProbeError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    print(f"trust: {found['report'].trust.verdict}; median step {found['steps']['step'].median():.3f} ms\n")
+    print(found["report"], f"median step {found['steps']['step'].median():.3f} ms\n", sep="\n")
     print(found["slow"].round(3).to_string(), "\n")
     print(found["shapes"].round(1).to_string(), "\n")
     if len(found["written"]) == 1:

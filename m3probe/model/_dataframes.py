@@ -57,9 +57,16 @@ def table_df(table: Table) -> pd.DataFrame:
     pd = _pandas()
     columns = TABLES[table.name]
     frame = pd.DataFrame({column.name: _resolved(pd, table, column) for column in columns})
-    units = {column.name: "text" if column.unit == "string id" else column.unit for column in columns}
+    units = {column.name: _unit(column.unit) for column in columns}
     frame.attrs = {"table": table.name, "units": units, "meanings": {c.name: c.meaning for c in columns}}
     return frame
+
+
+def _unit(unit: str) -> str:
+    """Of what stands in the DataFrame."""
+    if unit == "string id" or unit in _WORDS or _listed(unit):
+        return "text"
+    return "workgroups" if unit == "row of dims" else unit
 
 
 def _resolved(pd: Any, table: Table, column: Column) -> Any:
