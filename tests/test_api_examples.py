@@ -226,7 +226,7 @@ def test_a_gate_without_its_rules_says_so_in_the_artefact(tmp_path: Path, monkey
     opened = m3probe.Opened(m3probe.open_recording(GRAPH), (GRAPH,))
     example("ci_gate").keep(opened, tmp_path)
     said = (tmp_path / "gate.md").read_text().splitlines()
-    assert said[0] == "ci/fast-paths.toml: no such rules file. Check the path."
+    assert said[0] == "ci/fast-paths.toml: no such rules file. Check the path"
     assert said[-1] == "no picture: matplotlib is not installed"
     assert not (tmp_path / "decode.png").exists()
 
