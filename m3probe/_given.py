@@ -41,13 +41,9 @@ def workload(args: argparse.Namespace, recipe: Path | None) -> Workload:
     Raises:
         UsageError: two words contradict each other, or say something of a server that was not given.
     """
-    from m3probe.workload import Quality, Workload
+    from m3probe.workload import Quality, Workload, sizes_fit
 
-    if args.tp and args.ep and args.ep > 1 and args.ep % args.tp:
-        raise UsageError(
-            f"--ep {args.ep} contradicts --tp {args.tp}: vLLM spreads the experts over tensor x data parallel ranks",
-            next_move=f"Give a multiple of {args.tp}, or 1 for none",
-        )
+    sizes_fit(args.tp, args.ep)
     named = server(args, recipe) if recipe else None
     if named is None and (lone := [name for name in _OF_A_SERVER if getattr(args, name)]):
         raise UsageError(

@@ -15,6 +15,7 @@ import pytest
 
 if TYPE_CHECKING:
     from m3probe.asserting import Opened
+    from m3probe.model.recording import Recording
     from m3probe.rules import RulesFile
 
 RECORDING, RULES = "--m3probe-recording", "--m3probe-rules"
@@ -75,7 +76,7 @@ def m3probe_recording(pytestconfig: pytest.Config) -> Opened:
 
 
 def assert_executed(
-    recording: Opened | str | Path,
+    recording: Opened | Recording | str | Path,
     path: str,
     *,
     phase: str | None = None,
@@ -86,7 +87,7 @@ def assert_executed(
     """Fail unless a fast path ran.
 
     Args:
-        recording: from a fixture, or a path to read.
+        recording: from a fixture or ``m3probe.open_recording``, or a path to read.
         path: by its file name in ``m3probe/fastpaths/``.
         phase: ``decode``, ``prefill``, ...; left out, the path's own verdict.
         per_step: calls in every step of the phase, counted by the path's own kernels: a number, ``{"min": 1}``, or a
@@ -103,7 +104,7 @@ def assert_executed(
     _raise(_or_fail(executed, recording, path, phase=phase, per_step=per_step, rank=rank, variant=variant))
 
 
-def assert_rules(recording: Opened | str | Path, rules: str | Path) -> None:
+def assert_rules(recording: Opened | Recording | str | Path, rules: str | Path) -> None:
     """Fail unless every rule of a file (or of a ready one, by its name) holds.
 
     Raises:

@@ -20,11 +20,11 @@ from m3probe.model.doctor_report import DoctorReport
 from m3probe.model.live_report import LiveSection
 from m3probe.model.path_report import PathsSection
 from m3probe.model.recipe_report import RecipeReport
+from m3probe.model.repeat_report import RepeatsSection
 from m3probe.model.report import (
     BottleneckSection,
     BytesSection,
     QueuesSection,
-    RepeatsSection,
     Report,
     ShapesSection,
     SummarySection,
