@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 
@@ -41,11 +41,12 @@ class Asked:
             UnreadableInput: the inputs hold nothing to export.
             UnwrittenResult: the disk is full, or the place cannot be written.
         """
-        export = Export(rec, report, self.to, self.host)
+        export = Export(rec, report, self.to, self.place.target.name, self.host)
         with self.place.fresh() as fresh:
             files, more = self.format.write(export, fresh)
         told = export.report
         lost = (*lost_of(told, rec), *more)
+        files = tuple(replace(file, path=file.path or self.place.target.name) for file in files)
         return ExportReport(self.to, str(self.place.target), told.outcome, trust_of(told), files, lost)
 
 

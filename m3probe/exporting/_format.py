@@ -20,12 +20,14 @@ class Export:
 
     Args:
         to: the format's word.
+        name: of the target, which stands under another name until it is whole.
         host: operators and runtime calls of the host too, where a format leaves them out by default.
     """
 
     rec: Recording
     report: Report
     to: str
+    name: str
     host: bool = False
 
 

@@ -78,7 +78,8 @@ def _unknown(table: Table, name: str) -> Array:
     if name in _MEASURED:
         # 0 stands for a time that was not written, in records without a whole time
         untimed: Array = ~table["timed"] if "timed" in table.columns else np.zeros(len(table), dtype=bool)
-        return untimed & (table[name] == 0)
+        unwritten: Array = untimed & (table[name] == 0)
+        return unwritten
     if (table.name, name) in _OWN_MEANING:
         return np.zeros(len(table), dtype=bool)
     unknown: Array = table[name] == NONE

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from m3probe import __version__
+from m3probe.errors import UnreadableInput
 from m3probe.exporting._format import Export
 from m3probe.exporting._place import MADE_BY
 from m3probe.model.recording import Recording
@@ -45,3 +47,21 @@ def manifest(export: Export) -> dict[str, Any]:
         "notes": notes,
         "sources": sources,
     }
+
+
+def about(export: Export) -> dict[str, str]:
+    """The manifest as texts, for formats that hold it themselves."""
+    return {key: text if isinstance(text, str) else json.dumps(text) for key, text in manifest(export).items()}
+
+
+def wrote_something(export: Export, rows: int) -> None:
+    """Whether a time line has anything on it.
+
+    Raises:
+        UnreadableInput: nothing of the recording has a time.
+    """
+    if not rows:
+        move = "--to csv or --to parquet writes what has no time"
+        raise UnreadableInput(
+            "nothing to export: nothing of it has a time", where=export.rec.files[0].path, next_move=move
+        )
