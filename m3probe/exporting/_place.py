@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,7 +40,9 @@ class Place:
             UsageError: something stands there that may not be replaced, or its folder does not exist.
         """
         where = str(self.target)
-        if not self.target.name or not self.target.absolute().parent.is_dir():
+        if self.target.name in {"", ".."}:
+            raise UsageError("that names no new file or folder", where=where, next_move="Give another --out")
+        if not self.target.absolute().parent.is_dir():
             raise UsageError("its folder does not exist", where=where, next_move="Make it first, or give another --out")
         try:
             mode = self.target.lstat().st_mode
@@ -73,41 +75,39 @@ class Place:
         Raises:
             UnwrittenResult: the disk is full, or the place cannot be written.
         """
-        part = self.target.with_name(f".{self.target.name[:200]}.part-{os.getpid()}")
+        try:
+            beside = Path(tempfile.mkdtemp(prefix=".m3probe-export-", dir=self.target.absolute().parent))
+        except OSError as error:
+            raise self._unwritten(error) from error
+        part = beside / "part"
         try:
             if self.folder:
                 part.mkdir()
             yield part
             self.check()  # what appeared meanwhile is not ours to replace
-            _swap(part, self.target)
+            _swap(part, self.target, beside / "old")
         except OSError as error:
-            why = error.strerror or str(error)
-            move = "Nothing of it is left; make room or give another --out"
-            raise UnwrittenResult(f"cannot be written ({why})", where=str(self.target), next_move=move) from error
+            raise self._unwritten(error) from error
         finally:
-            _remove(part)
+            shutil.rmtree(beside, ignore_errors=True)
+
+    def _unwritten(self, error: OSError) -> UnwrittenResult:
+        why = error.strerror or str(error)
+        move = "Nothing of it is left there; make room, or give another --out"
+        return UnwrittenResult(f"cannot be written ({why})", where=str(self.target), next_move=move)
 
 
-def _swap(part: Path, target: Path) -> None:
+def _swap(part: Path, target: Path, aside: Path) -> None:
     """Rename; an old folder steps aside first, as no rename replaces one that holds anything."""
     if not target.is_dir():
         part.replace(target)
         return
-    aside = part.with_name(f"{part.name}.old")
     target.rename(aside)
     try:
         part.rename(target)
     except OSError:
         aside.rename(target)
         raise
-    shutil.rmtree(aside, ignore_errors=True)
-
-
-def _remove(part: Path) -> None:
-    if part.is_dir():
-        shutil.rmtree(part, ignore_errors=True)
-    else:
-        part.unlink(missing_ok=True)
 
 
 def _made_by_us(folder: Path) -> bool:

@@ -61,7 +61,7 @@ def wrote_something(export: Export, rows: int) -> None:
         UnreadableInput: nothing of the recording has a time.
     """
     if not rows:
-        move = "--to csv or --to parquet writes what has no time"
+        move = "--to csv or --to parquet writes rows without one too"
         raise UnreadableInput(
-            "nothing to export: nothing of it has a time", where=export.rec.files[0].path, next_move=move
+            "nothing to export: none of its rows has a place on a clock", where=export.rec.files[0].path, next_move=move
         )

@@ -127,9 +127,12 @@ def _head(export: Export, file: int | None) -> bytes:
     """The object up to its events, in kineto's words."""
     rec = export.rec
     head: dict[str, Any] = {"schemaVersion": 1, "displayTimeUnit": "ms"}
+    said = manifest(export)
     if file is not None:
+        counts = rec.files[file].counts
         head |= _of_file(rec, file)
-    head["m3probe"] = manifest(export)
+        said |= {"events_lost": counts.lost_events, "truncated": counts.truncated}  # our reader takes these over
+    head["m3probe"] = said
     return (json.dumps(head)[:-1] + ',"traceEvents":[\n').encode()
 
 
