@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from m3probe import __version__, _streams, _values
+from m3probe._export_words import add_export
 from m3probe._setup_words import add_known, add_setup
 
 EXIT_USAGE = 2
@@ -89,6 +90,7 @@ def parser_of(verbs_: Mapping[str, Verb]) -> Parser:
     _add_verify(verbs)
     _add_doctor(verbs)
     _add_tui(verbs)
+    add_export(_add(verbs, "export", "write files that other tools open: time lines and tables", workload=True))
     for name, verb in verbs_.items():
         verbs.choices[name].set_defaults(verb=verb)
     return parser

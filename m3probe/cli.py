@@ -266,6 +266,25 @@ def tui(args: argparse.Namespace) -> int:
     return _look(feed_of_words(args, given.workload(args, args.recipe)), args.paths[0], args)
 
 
+def export(args: argparse.Namespace) -> int:
+    """Hand it to another tool: ``m3probe export PATH... --to FORMAT``."""
+    from m3probe import exporting, pipeline
+    from m3probe.present.escape import safe
+
+    asked_for = exporting.asked(args.to, args.paths, args.out, force=args.force, host=args.host)
+    rec = given.read(args)
+    done = asked_for.write(rec, pipeline.report(rec))
+    for sentence in done.lost:
+        _streams.complain(f"warning: {safe(sentence)}")
+    if args.json:
+        from m3probe.present.json import plain_json
+
+        return _said(plain_json(done))
+    from m3probe.present.export_text import export_text
+
+    return _said(export_text(done))
+
+
 VERBS: dict[str, Verb] = {
     "analyze": analyze,
     "inspect": inspect,
@@ -276,6 +295,7 @@ VERBS: dict[str, Verb] = {
     "verify": verify,
     "doctor": doctor,
     "tui": tui,
+    "export": export,
 }
 
 

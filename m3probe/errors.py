@@ -4,6 +4,7 @@ M3ProbeError
  +-- UsageError        exit 2  wrong words on the command line or in a rules file
  |    +-- MissingExtra           what was asked for needs a package that is not installed
  +-- UnreadableInput   exit 3  missing, unreadable, or not what it should be
+ +-- UnwrittenResult   exit 3  the result cannot be written
 """
 
 
@@ -54,5 +55,11 @@ class MissingExtra(UsageError):
 
 class UnreadableInput(M3ProbeError):
     """An input is missing, cannot be opened, or is not what it should be."""
+
+    exit_code = 3
+
+
+class UnwrittenResult(M3ProbeError):
+    """A file that was asked for cannot be written; what was there before still is."""
 
     exit_code = 3

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tree import modules
 
-HEAVY = {"isal", "numpy", "pandas", "plotly", "pyarrow", "pycxxfilt", "rich", "textual", "torch", "vllm"}
+HEAVY = {"isal", "numpy", "pandas", "perfetto", "plotly", "pyarrow", "pycxxfilt", "rich", "textual", "torch", "vllm"}
 COLD_START_CPU_S = 0.25
 
 SHOW_MODULES = """
@@ -43,7 +43,7 @@ def row(rooms: str = "", at_import: str = "", inside: str = "") -> Row:
 
 
 EVERYTHING = (
-    "analyzers attach collectors comparing doctor errors fastpaths gates hardware kernels legs live_assert live_serve "
+    "analyzers attach collectors comparing doctor errors exporting fastpaths gates hardware kernels legs live_assert live_serve "
     "model pipeline plugs present readers recipe registry rules schema sources tui viewing vllm_source workload "
     "_arguments _given _live_words _looking _outputs _path_calls _setup_words _streams _values"
 )
@@ -66,6 +66,7 @@ TABLE = {
     "collectors": row("schema fastpaths gates plugs", "msgspec", "torch vllm"),
     "present": row("model schema", "rich", "plotly msgspec"),
     "tui": row("model schema present", "textual rich"),
+    "exporting": row("analyzers fastpaths kernels model present schema", "numpy", "perfetto pyarrow isal"),
     "registry": row("plugs schema model"),
     "sources": row("readers plugs registry model schema"),
     "rules": row("model schema kernels registry", "", "numpy"),
@@ -86,7 +87,8 @@ TABLE = {
     "api": row("_path_calls comparing model pipeline present recipe rules workload"),
     "_path_calls": row("analyzers fastpaths model rules schema", "numpy"),
     "cli": row(EVERYTHING, "", "rich msgspec"),
-    "_arguments": row("present attach _setup_words _streams _values"),
+    "_arguments": row("present attach _export_words _setup_words _streams _values"),
+    "_export_words": row("_values"),
     "_setup_words": row("_values"),
     "_given": row("model pipeline present recipe workload _streams"),
     "_values": row("attach"),
