@@ -14,19 +14,17 @@ from m3probe.model.bench_report import BenchRow, BenchSection
 from m3probe.model.clock import ClockSection, FileClock
 from m3probe.model.findings import Finding
 from m3probe.model.path_report import GateRow, PathCell, PathRow, PathsSection
+from m3probe.model.repeat_report import CoverageRow, RepeatRow, RepeatsSection
 from m3probe.model.report import (
     Answer,
     BottleneckSection,
     BytesSection,
-    CoverageRow,
     FamilyRow,
     PhaseRow,
     PlaneRow,
     QueueRow,
     QueuesSection,
     RankedRow,
-    RepeatRow,
-    RepeatsSection,
     Report,
     ShapeRow,
     ShapesSection,
