@@ -108,7 +108,7 @@ def test_shapes_are_cells_of_calls_and_evidence_is_never_added_up() -> None:
     starved = replace(bounded("shapes.starved.decode", 0.1), question="shapes")
     figure = drawn("shapes", view(ShapesSection(rows, None), findings=(starved,)))["shapes"]
     cells = figure.data[0]
-    assert labels(figure) == ["qkv_proj 2560 x 6144"]
+    assert labels(figure) == ["qkv_proj 2560\xa0x\xa06144"]
     assert figure.layout["xaxis"]["ticktext"] == ["8 dec", "4,000 pre"]
     # 54 + 6 = 60: the ledger's 60 are the same calls; log10(60) = 1.78, log10(1,500) = 3.18
     assert cells["text"] == [["60", "1.5k ✗"]]
