@@ -30,6 +30,7 @@ GRID = "rgba(123,127,134,0.25)"
 WIDE = 100.0
 """From this ratio of largest to smallest on a scale is logarithmic."""
 T = TypeVar("T")
+K = TypeVar("K")
 
 
 def label(text: str, most: int = 2 * LABEL) -> str:
@@ -166,9 +167,9 @@ def word(text: str) -> Cell:
     return Cell(text or UNKNOWN, text or None)
 
 
-def grouped(items: Iterable[T], keys: Iterable[str]) -> dict[str, list[T]]:
+def grouped(items: Iterable[T], keys: Iterable[K]) -> dict[K, list[T]]:
     """Items under their keys, keys in the order they come."""
-    found: dict[str, list[T]] = {}
+    found: dict[K, list[T]] = {}
     for item, key in zip(items, keys, strict=True):
         found.setdefault(key, []).append(item)
     return found

@@ -18,6 +18,7 @@ from m3probe.present.sheets._told import number, words
 from m3probe.present.sheets.paths import place
 from m3probe.present.sheets.sheet import Grid
 from m3probe.present.sheets.targets import target
+from m3probe.schema.verdicts import PathVerdict
 
 MOST_COLUMNS = 33
 """The verdict of all, and eight ranks in four phases."""
@@ -44,9 +45,9 @@ class Matrix:
 
 
 def figures(view: View) -> tuple[Figure, ...]:
-    """The matrix; nothing where no path was judged."""
+    """The matrix; nothing where no path was judged, or nothing is known of any."""
     found = q.section(view, PathsSection)
-    if found is None or not found.paths:
+    if found is None or all(row.verdict == PathVerdict.UNPROVEN and not row.by_phase for row in found.paths):
         return ()
     shown = _matrix(found.paths)
     return (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from m3probe.model.repeat_report import RepeatRow, RepeatsSection
 from m3probe.model.report import PhaseRow, SummarySection
 from m3probe.model.view import View
-from m3probe.present._numbers import fixed, percent, plural, us
+from m3probe.present._numbers import fixed, ms, percent, plural, us
 from m3probe.present.html import palette
 from m3probe.present.html.figure import Figure
 from m3probe.present.html.figures._idle import idle_figures
@@ -221,6 +221,6 @@ def _times_says(timed: Sequence[RepeatRow], known: dict[str, PhaseRow], phases: 
         share = (first.ns_per_step or 0.0) / _step_ns(row)
         waits = "idle time not known" if row.gpu_idle_share is None else f"idle {percent(row.gpu_idle_share)} %"
         said.append(
-            f"a {phase} step takes {us(_step_ns(row))} µs ({plural(row.steps, 'step')}): {first.family} {percent(share)} %, {waits}"
+            f"a {phase} step takes {ms(_step_ns(row))} ms ({plural(row.steps, 'step')}): {first.family} {percent(share)} %, {waits}"
         )
     return f"{'; '.join(said)[0].upper()}{'; '.join(said)[1:]}."

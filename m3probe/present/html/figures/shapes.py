@@ -96,7 +96,7 @@ def _says(drawn: Drawn, every: Sequence[ShapeRow]) -> str:
     other = sorted({row.evidence for row in every} - kinds)
     strange = sum(row.predicted is False for rows in drawn.cells.values() for row in rows)
     said = (
-        f"{plural(drawn.calls, 'call')} of {plural(len(drawn.weights), 'GEMM')} at {plural(len(drawn.columns), 'M')} from "
+        f"{plural(drawn.calls, 'call')} of {plural(len(drawn.weights), 'GEMM')} at {plural(len(drawn.columns), 'size')} of M from "
         f"{drawn.evidence}; most often {_name(weight)} at M {rows:,} in {phase} ({sum(row.count for row in most):,})"
     )
     said += f"; {plural(strange, 'shape is', 'shapes are')} not the model's (✗)" if strange else ""
@@ -110,9 +110,12 @@ def _name(weight: Weight) -> str:
 
 
 def _names(drawn: Drawn) -> list[str]:
-    """A name for each row; the operator stands behind names that two rows share."""
+    """A name for each row, its sizes on one line; the operator stands behind names that two rows share."""
     often = Counter(map(_name, drawn.weights))
-    return [f"{_name(one)} {one[1]}" if often[_name(one)] > 1 else _name(one) for one in drawn.weights]
+    names = [_name(one).replace(" x ", "\xa0x\xa0") for one in drawn.weights]
+    return [
+        f"{name} {one[1]}" if often[_name(one)] > 1 else name for name, one in zip(names, drawn.weights, strict=True)
+    ]
 
 
 def _cells(drawn: Drawn) -> dict[str, object]:

@@ -3,78 +3,48 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 
 from m3probe.model.report import StepRow, SummarySection
 from m3probe.model.view import View
 from m3probe.present._numbers import UNKNOWN, ms, percent, plural
 from m3probe.present.html import palette
 from m3probe.present.html.figure import Figure
+from m3probe.present.html.figures._guests import host_timeline
 from m3probe.present.html.figures._plot import (
     WIDE,
     axis,
-    bars,
     grouped,
     hover,
     label,
     layout,
     near,
-    rows_axis,
-    rows_height,
     table,
     word,
 )
+from m3probe.present.html.figures._timeline import MOST_BARS, Span, rank_name, time_line
 from m3probe.present.sheets import _question as q
 from m3probe.present.sheets._told import in_ms, number
 from m3probe.present.sheets.sheet import Grid
 from m3probe.present.sheets.targets import target
 
-MOST_BARS = 2000
-"""Bars of one plot: more than a wide screen has pixels; beyond it neighbours share one."""
 MOST_LINES = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Steps drawn as one bar: rows of the report's steps, on the rank's own clock from its first step, in ms."""
-
-    rank: int | None
-    begin_ms: float
-    end_ms: float
-    phase: str
-    steps: tuple[int, ...]
-
-
 def figures(view: View) -> tuple[Figure, ...]:
-    """The time line and the step times; each alone where the other has no times."""
+    """The time line, the step times, and the host's time line; each alone where the others have no times."""
     found = q.section(view, SummarySection)
     rows = found.steps if found else ()
-    return (*_timeline(rows), *_times(rows))
+    return (*_timeline(rows), *_times(rows), *host_timeline(view.recording))
 
 
 def _timeline(rows: Sequence[StepRow]) -> tuple[Figure, ...]:
     spans, each = _spans(rows)
     if not spans:
         return ()
-    ranks = sorted({span.rank for span in spans}, key=lambda rank: -1 if rank is None else rank)
-    by_phase = grouped(spans, (span.phase for span in spans))
-    return (
-        Figure(
-            key="steps",
-            title="Steps on the device, and the gaps between them",
-            says=_says(rows, ranks, each),
-            data=tuple(_bars(phase, some, ranks, rows, each) for phase, some in by_phase.items()),
-            layout=layout(
-                rows_height(len(ranks), legend=1) + 20,
-                axis("ms from the first step of each rank", rangemode="tozero"),
-                rows_axis([_rank(rank) for rank in ranks]),
-                barmode="overlay",
-                showlegend=True,
-            ),
-            rows=_grid(rows),
-        ),
-    )
+    says, grid = _says(rows, {span.rank for span in spans}, each), _grid(rows)
+    hovers = [_hover(rows, span) for span in spans]
+    return (time_line("steps", "Steps on the device, and the gaps between them", says, spans, hovers, grid),)
 
 
 def _spans(rows: Sequence[StepRow]) -> tuple[list[Span], int]:
@@ -97,14 +67,11 @@ def _span(rank: int | None, mine: list[int], rows: Sequence[StepRow], first_ns: 
     begin = (rows[mine[0]].gpu_start_ns or 0) - first_ns
     end = max(rows[at].gpu_end_ns or 0 for at in mine) - first_ns
     phase = Counter(rows[at].phase for at in mine).most_common(1)[0][0]
-    return Span(rank, begin / 1e6, end / 1e6, phase, tuple(mine))
+    opens = target("step", mine[0]) if len(mine) == 1 else target("steps")
+    return Span(rank, begin / 1e6, end / 1e6, phase, tuple(mine), opens)
 
 
-def _rank(rank: int | None) -> str:
-    return "rank unknown" if rank is None else f"rank {rank}"
-
-
-def _says(rows: Sequence[StepRow], ranks: Sequence[int | None], each: int) -> str:
+def _says(rows: Sequence[StepRow], ranks: Collection[int | None], each: int) -> str:
     timed = [row for row in rows if row.step_time_ns is not None and row.idle_ns is not None]
     phases = Counter(row.phase for row in rows)
     said = f"{plural(len(rows), 'step')} on {plural(len(ranks), 'rank')}: " + ", ".join(
@@ -116,20 +83,6 @@ def _says(rows: Sequence[StepRow], ranks: Sequence[int | None], each: int) -> st
     return f"{said}{f'; {each} steps share a bar, the gaps between them are not drawn' if each > 1 else ''}."
 
 
-def _bars(
-    phase: str, spans: list[Span], ranks: list[int | None], rows: Sequence[StepRow], each: int
-) -> dict[str, object]:
-    return bars(
-        label(phase),
-        [ranks.index(span.rank) for span in spans],
-        [round(span.end_ms - span.begin_ms, 3) for span in spans],
-        palette.filled((palette.phase(phase), "")),
-        base=[round(span.begin_ms, 3) for span in spans],
-        hovertext=[_hover(rows, span) for span in spans],
-        customdata=[target("step", span.steps[0]) if each == 1 else target("steps") for span in spans],
-    )
-
-
 def _hover(rows: Sequence[StepRow], span: Span) -> str:
     if len(span.steps) > 1:
         took = f"{span.end_ms - span.begin_ms:,.2f} ms"
@@ -139,7 +92,7 @@ def _hover(rows: Sequence[StepRow], span: Span) -> str:
 
 def _told(row: StepRow, at: int) -> str:
     return hover(
-        f"step {at:,}, {_rank(row.rank)}, {row.phase}, graph mode {row.graph_mode}",
+        f"step {at:,}, {rank_name(row.rank)}, {row.phase}, graph mode {row.graph_mode}",
         f"{UNKNOWN if row.rows is None else format(row.rows, ',')} rows, "
         f"{UNKNOWN if row.requests is None else format(row.requests, ',')} requests",
         f"step {ms(row.step_time_ns, 3)} ms, idle {ms(row.idle_ns, 3)} ms, kernels {ms(row.kernel_time_ns, 3)} ms",
