@@ -166,4 +166,5 @@ SHOWN = 3
 
 
 def _row(run: RunKept) -> RunRow:
-    return RunRow(run.name, run.inputs, run.outcome, run.notes, run.trust, run.ranks, run.stated)
+    steps = tuple(group.times for group in run.groups if group.times is not None)
+    return RunRow(run.name, run.inputs, run.outcome, run.notes, run.trust, run.ranks, run.stated, steps, run.paths)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from m3probe.model.compare_bench import BenchComparison, Crossing
-from m3probe.model.compare_run import Bottleneck
+from m3probe.model.compare_run import Bottleneck, PathSeen, StepTimes
 from m3probe.model.report import TrustRow
 
 SCHEMA_VERSION = "1.0"
@@ -20,7 +20,12 @@ BETTER, WORSE, NO_CHANGE, UNPROVEN = "better", "worse", "same", "unproven"
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One run: what was read, whether it can be trusted, and whether its ranks are one server."""
+    """One run: what was read, whether it can be trusted, and whether its ranks are one server.
+
+    Args:
+        steps: how its step times lie, a row for each phase and number of rows with times.
+        paths: each fast path in each phase that was recorded.
+    """
 
     name: str
     inputs: tuple[str, ...]
@@ -29,6 +34,8 @@ class RunRow:
     trust: TrustRow | None
     ranks: tuple[str, ...]
     configuration: str
+    steps: tuple[StepTimes, ...] = ()
+    paths: tuple[PathSeen, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
