@@ -15,6 +15,8 @@ SCHEMA_VERSION = "1.0"
 EQUAL, DIFFERS, UNKNOWN = "equal", "differs", "unknown"
 SAME, AS_FAR, OTHER = "same", "same as far as known", "differs"
 """Verdicts of a contract."""
+CORE = ("model", "GPUs", "workload", "concurrency")
+"""Topics without which two figures may be of anything: a ratio of them is no speed-up even as far as known."""
 BETTER, WORSE, NO_CHANGE, UNPROVEN = "better", "worse", "same", "unproven"
 
 
@@ -82,6 +84,16 @@ class Contract:
     claim: str
     topics: tuple[Topic, ...]
     settings: tuple[Setting, ...] | None
+
+    @property
+    def missing_core(self) -> tuple[str, ...]:
+        """Topics of the core that are not known."""
+        return tuple(t.topic for t in self.topics if t.state == UNKNOWN and t.topic in CORE)
+
+    @property
+    def comparable(self) -> bool:
+        """Whether a ratio may be called a speed-up, as far as known: nothing differs, and the core of it is known."""
+        return self.verdict != OTHER and not self.missing_core
 
 
 @dataclass(frozen=True, slots=True)
