@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from m3probe import __version__, _streams, _values
+from m3probe._html_words import add_html
 from m3probe._setup_words import add_known, add_setup
 
 EXIT_USAGE = 2
@@ -21,7 +22,8 @@ _EXITS = """exit status:
      verify: a module is broken;
      doctor: a check ended in a word of --fail-on
   2  usage, or contradictory or unknown names in a rules file; --junit cannot be written
-  3  an input is missing, unreadable, or not what it should be; or stdout cannot be written; attach: nothing recorded
+  3  an input is missing, unreadable, or not what it should be; or stdout or --html cannot be written; attach: nothing
+     recorded
   4  assert: evidence missing or untrusted for some rule; compare: nothing tells what --require asks;
      verify: a rank cannot be verified
  70  a fault of m3probe itself: one sentence, and where the traceback was written
@@ -78,6 +80,7 @@ def parser_of(verbs_: Mapping[str, Verb]) -> Parser:
         metavar="FINDING",
         help="print the arithmetic of the ranking, or of one finding, in place of the report",
     )
+    add_html(asked)
     _add(verbs, "inspect", "say what is in a file and whether it can be trusted")
     check = _add(verbs, "assert", "check rules against a trace (for CI)", workload=True, rules=True)
     _add_live(check)

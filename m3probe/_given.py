@@ -72,3 +72,10 @@ def server(args: argparse.Namespace, file: Path | None) -> Server:
         tables=args.tuned_table,
         model_config=args.model_config,
     )
+
+
+def inputs(args: argparse.Namespace) -> list[Path]:
+    """Every file and folder that the command line names to be read."""
+    single = ("rules", "recipe", "env_file", "model_config", "vllm_path", "eval", "eval_baseline", "cosine")
+    named = (getattr(args, word, None) for word in (*single, "metric", "metric_baseline"))
+    return [*args.paths, *args.tuned_table, *(path for path in named if path is not None)]

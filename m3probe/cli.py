@@ -16,6 +16,7 @@ from m3probe.errors import M3ProbeError, UnreadableInput, UsageError
 
 if TYPE_CHECKING:
     from m3probe._outputs import Outputs
+    from m3probe.model.report import Report
     from m3probe.model.view import Feed
 
 EXIT_FAULT = 70
@@ -51,17 +52,25 @@ def main() -> int:
 def analyze(args: argparse.Namespace) -> int:
     """Answer the five questions: ``m3probe analyze PATH...``."""
     from m3probe import pipeline
+    from m3probe._pages import begin_page, report_page, write_page
 
+    begin_page(args.html, given.inputs(args))
     rec = given.read(args)
     report = pipeline.report(rec)
     pipeline.known_finding(report, args.explain)
+    status = _said(_report_text(report, args))
+    write_page(args.html, lambda: report_page(args.paths, rec, report))
+    return status
+
+
+def _report_text(report: Report, args: argparse.Namespace) -> str:
     if args.json:
         from m3probe.present.json import report_json
 
-        return _said(report_json(report))
+        return report_json(report)
     from m3probe.present.text import report_text
 
-    return _said(report_text(report, _width(), _color(), ascii_only=_plain(), explain=args.explain))
+    return report_text(report, _width(), _color(), ascii_only=_plain(), explain=args.explain)
 
 
 def inspect(args: argparse.Namespace) -> int:
@@ -286,14 +295,7 @@ def _outputs(args: argparse.Namespace) -> Outputs:
     from m3probe._outputs import Outputs, in_github
 
     github = in_github() if args.github is None else args.github
-    return Outputs(args.rules, args.junit, github, tuple(_inputs(args)))
-
-
-def _inputs(args: argparse.Namespace) -> list[Path]:
-    """Every file that the command line names to be read."""
-    single = (args.recipe, args.env_file, args.model_config, args.vllm_path, args.eval, args.eval_baseline, args.cosine)
-    named = (*single, args.metric, args.metric_baseline)
-    return [args.rules, *args.paths, *args.tuned_table, *(path for path in named if path is not None)]
+    return Outputs(args.rules, args.junit, github, tuple(given.inputs(args)))
 
 
 # --- reading and printing ----------------------------------------------------------------------------------

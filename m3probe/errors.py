@@ -3,6 +3,7 @@
 M3ProbeError
  +-- UsageError        exit 2  wrong words on the command line or in a rules file
  +-- UnreadableInput   exit 3  missing, unreadable, or not what it should be
+ +-- UnwritableOutput  exit 3  a file that was asked for cannot be written
 """
 
 
@@ -37,5 +38,11 @@ class UsageError(M3ProbeError):
 
 class UnreadableInput(M3ProbeError):
     """An input is missing, cannot be opened, or is not what it should be."""
+
+    exit_code = 3
+
+
+class UnwritableOutput(M3ProbeError):
+    """A result cannot be written where the command line wants it."""
 
     exit_code = 3

@@ -45,7 +45,7 @@ def row(rooms: str = "", at_import: str = "", inside: str = "") -> Row:
 EVERYTHING = (
     "analyzers attach collectors comparing doctor errors fastpaths gates hardware kernels legs live_assert live_serve "
     "model pipeline plugs present readers recipe registry rules schema sources tui viewing vllm_source workload "
-    "_arguments _given _live_words _looking _outputs _path_calls _setup_words _streams _values"
+    "_arguments _given _html_words _live_words _looking _outputs _pages _path_calls _setup_words _streams _values _writing"
 )
 # The row of a room is its folder's name; a module of m3probe/ itself has its own. `errors` and the version are for all.
 TABLE = {
@@ -85,7 +85,10 @@ TABLE = {
     "asserting": row("_path_calls model pipeline present recipe rules schema workload"),
     "_path_calls": row("analyzers fastpaths model rules schema", "numpy"),
     "cli": row(EVERYTHING, "", "rich msgspec"),
-    "_arguments": row("present attach _setup_words _streams _values"),
+    "_writing": row("_outputs"),
+    "_arguments": row("present attach _html_words _setup_words _streams _values"),
+    "_html_words": row("_values"),
+    "_pages": row("model present viewing _streams _writing"),
     "_setup_words": row("_values"),
     "_given": row("model pipeline present recipe workload _streams"),
     "_values": row("attach"),
