@@ -168,7 +168,7 @@ def _layout(known: Sequence[Ratio]) -> dict[str, Any]:
         {"tickvals": ticks, "ticktext": [f"x {tick:g}" for tick in ticks]} if len(ticks) > 1 else {"tickprefix": "x "}
     )
     order = {"categoryorder": "array", "categoryarray": look.distinct([one.name for one in known])}
-    layout = (look.bars_layout(len(known), "after / before; bar: noise within which nothing counts", **axis))
+    layout = look.bars_layout(len(known), "after / before; bar: noise within which nothing counts", **axis)
     layout["yaxis"] = {**layout["yaxis"], **order}
     return {**layout, "shapes": [line]}
 

@@ -92,7 +92,7 @@ def _layout(known: list[StepTimes], boxes: int) -> dict[str, Any]:
     low, high = min(one.low_ns for one in known), max(one.high_ns for one in known)
     wide = low > 0 and high / low >= LOG_FROM
     kind = {"type": "log"} if wide else {"rangemode": "tozero"}
-    layout = (look.bars_layout(boxes, "ms a step: least, quartiles, median, most", **kind))
+    layout = look.bars_layout(boxes, "ms a step: least, quartiles, median, most", **kind)
     return {**layout, "boxmode": "group", "boxgap": 0.3}
 
 
