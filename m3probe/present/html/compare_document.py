@@ -11,7 +11,7 @@ from m3probe.present.html.figures._compare_ratios import why_not
 from m3probe.present.html.page import page
 from m3probe.present.html.section import Section
 from m3probe.present.sheets import _question as q
-from m3probe.present.sheets.comparison import comparison, credited, mark
+from m3probe.present.sheets.comparison import CONTRACTS, comparison, credited
 from m3probe.present.sheets.sheet import Lens, Said
 
 SECTIONS = {
@@ -40,6 +40,7 @@ NOTHING = {
     "ratios": "No ratio with a contract was measured.",
     "change": "No steps of one phase and about the same rows were timed in two runs: a trace of each would tell.",
     "compared-paths": "No run tells of fast paths: a trace, a live recording or --recipe would.",
+    "trail": "No next bottleneck is named of two runs: a trace or a live recording of each would tell.",
     "step-times": "No run's steps have times: a trace of each would tell.",
     "benchmark": "No client's figures of both: the results of vLLM's benchmark client beside each trace would tell.",
 }
@@ -72,7 +73,7 @@ def _first(found: CompareReport, name: str) -> list[Said]:
     """Sentences above the plots: claims, reasons for what is not drawn, verdicts."""
     said: list[Said] = []
     if name == "contract":
-        said = [Said(f"{pair.after}: {pair.contract.claim}", mark(pair)) for pair in found.pairs]
+        said = [Said(f"{pair.after}: {pair.contract.claim}", CONTRACTS.get(pair.contract.verdict, q.UNPROVEN)) for pair in found.pairs]
     if name == "ratios":
         said = [Said(why, q.WARN) for pair in found.pairs if (why := why_not(pair))]
     if name == "credit":
@@ -82,8 +83,6 @@ def _first(found: CompareReport, name: str) -> list[Said]:
             for one in pair.credits
             for line in credited(one)
         ]
-    if name == "trail":
-        said = [Said(f"{pair.after}: {pair.moved.text}") for pair in found.pairs]
     more = len(found.pairs) - MOST_PAIRS
     if name in ("ratios", "change", "benchmark") and more > 0:
         said.append(Said(f"{plural(more, 'more run')} not drawn here: their pages below hold the figures", dim=True))

@@ -12,9 +12,14 @@ from m3probe.present._compare_points import head, headline
 from m3probe.present._numbers import fixed
 from m3probe.present.html.figure import Figure
 from m3probe.present.html.figures import _compare_look as look
+from m3probe.present.html.figures._plot import axis, hover, label
 from m3probe.present.sheets import _question as q
 from m3probe.present.sheets.sheet import Column, Grid, Line
 
+Points = dict[WorkloadPoint, tuple[Sample, Sample]]
+"""Point -> (latency, rate)."""
+APART = (0.14, 0.07)
+"""Shares of both axes within which a second label would lie on the first, on a phone."""
 AFTER, RATES = ("tpot", "itl", "e2el"), ("output", "total", "requests", "goodput")
 
 
@@ -31,7 +36,8 @@ def _figure(found: CompareReport) -> tuple[Figure, ...]:
     runs = _points(found, rate, latency)
     drawn = [(name, at, x, y) for name, mine in runs.items() for at, (x, y) in mine.items()]
     names = look.distinct(list(runs))
-    many = len({(at.isl, at.osl) for _, at, _, _ in drawn}) > 1
+    told_at = _told_at(runs)
+    many = not look.alike(at for _, at, _, _ in drawn)
     told = [f"{name} {_at(at, many=many)}: {fixed(y.value, 1)} at {fixed(x.value, 1)}" for name, at, x, y in drawn]
     return (
         Figure(
@@ -39,7 +45,7 @@ def _figure(found: CompareReport) -> tuple[Figure, ...]:
             title="Throughput against latency: which run is further up and to the left?",
             says=f"{head(rate)} at {head(latency)}: {look.listed(told[:9])}{f'; {len(told) - 9:,} more' if len(told) > 9 else ''}",
             data=tuple(
-                _line(name, run, runs[run], at, many=many)
+                _line(name, run, runs[run], at, told_at, many=many)
                 for at, (name, run) in enumerate(zip(names, runs, strict=True))
             ),
             layout=_layout(head(latency), head(rate)),
@@ -62,9 +68,9 @@ def _axes(found: CompareReport) -> tuple[MetricPair, MetricPair] | None:
 
 def _points(
     found: CompareReport, rate: MetricPair, latency: MetricPair
-) -> dict[str, dict[WorkloadPoint, tuple[Sample, Sample]]]:
+) -> dict[str, Points]:
     """Run -> point -> (latency, rate)."""
-    runs: dict[str, dict[WorkloadPoint, tuple[Sample, Sample]]] = {}
+    runs: dict[str, Points] = {}
     for pair in look.pairs_of(found):
         measured = pair.metrics.pairs if pair.metrics else ()
         rates, waits = (
@@ -84,7 +90,7 @@ def _at(at: WorkloadPoint, *, many: bool) -> str:
 
 
 def _line(
-    name: str, run: str, mine: dict[WorkloadPoint, tuple[Sample, Sample]], place: int, *, many: bool
+    name: str, run: str, mine: Points, place: int, told_at: set[tuple[str, WorkloadPoint]], *, many: bool
 ) -> dict[str, Any]:
     order = sorted(mine, key=lambda at: (at.isl, at.osl, at.concurrency or 0, at.request_rate or 0.0))
     colour = look.RUNS[place % len(look.RUNS)]
@@ -96,7 +102,7 @@ def _line(
         "y": [round(mine[at][1].value, 4) for at in order],
         "error_x": _errors([mine[at][0] for at in order], colour),
         "error_y": _errors([mine[at][1] for at in order], colour),
-        "text": [look.label(_at(at, many=many)) for at in order],
+        "text": [label(_at(at, many=many)) if (run, at) in told_at else "" for at in order],
         "textposition": "top center",
         "hovertext": [_hover(run, _at(at, many=True), *mine[at]) for at in order],
         "hovertemplate": "%{hovertext}<extra></extra>",
@@ -122,24 +128,29 @@ def _hover(run: str, at: str, latency: Sample, rate: Sample) -> str:
         f"{what} {fixed(one.value, 2)}{'' if one.error is None else f' ± {fixed(one.error, 2)} ({one.error_of})'}"
         for what, one in (("latency", latency), ("rate", rate))
     ]
-    return look.hover(f"{run}, {at}", *told)
+    return hover(f"{run}, {at}", *told)
 
 
 def _layout(x: str, y: str) -> dict[str, Any]:
-    return {
-        "height": 440,
-        "margin": {"l": 10, "r": 16, "t": 16, "b": 10},
-        "xaxis": {"title": {"text": f"{x} (less is better)"}, "automargin": True, "rangemode": "tozero"},
-        "yaxis": {"title": {"text": y}, "automargin": True, "rangemode": "tozero"},
-        "legend": {"orientation": "h", "y": -0.2, "x": 0},
-        "hovermode": "closest",
-    }
+    across, up = axis(f"{x} (less is better)", rangemode="tozero"), axis(y, rangemode="tozero")
+    return look.points_layout(440, across, up)
+
+
+def _told_at(runs: dict[str, Points]) -> set[tuple[str, WorkloadPoint]]:
+    """Points that carry their label: those that no labelled one lies beside, so that no text lies on another."""
+    every = [(run, at, mine[at][0].value, mine[at][1].value) for run, mine in runs.items() for at in mine]
+    wide, high = (max(one[side] for one in every) or 1.0 for side in (2, 3))
+    kept: list[tuple[str, WorkloadPoint, float, float]] = []
+    for one in every:
+        if all(abs(one[2] - k[2]) > APART[0] * wide or abs(one[3] - k[3]) > APART[1] * high for k in kept):
+            kept.append(one)
+    return {(run, at) for run, at, _, _ in kept}
 
 
 def _rows(
     rate: MetricPair,
     latency: MetricPair,
-    runs: dict[str, dict[WorkloadPoint, tuple[Sample, Sample]]],
+    runs: dict[str, Points],
 ) -> Grid:
     columns = (
         Column("run"), Column("at"), Column(head(latency), right=True), Column("± latency", right=True),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 from m3probe.model.compare_report import Pair, Part, PhaseChange, ShapeChange
 from m3probe.model.view import View
-from m3probe.present._compare_parts import short
+from m3probe.present._compare_parts import SHAPE_MOVED, short
 from m3probe.present._numbers import UNKNOWN, fixed, percent, plural, us
 from m3probe.present.html.figure import Figure
 from m3probe.present.html.figures import _compare_look as look
+from m3probe.present.html.figures._plot import hover
 from m3probe.present.html.figures._compare_ratios import step_name
 from m3probe.present.sheets import _question as q
 from m3probe.present.sheets.sheet import Column, Grid, Line
@@ -58,17 +60,21 @@ def _waterfall(key: str, pair: Pair, change: PhaseChange) -> Figure:
     names = [_name(part) for part in shown] + ([REST] if rest else []) + [TOTAL]
     values = [part.delta_ns or 0.0 for part in shown] + ([_sum(rest)] if rest else []) + [change.delta_ns or 0.0]
     told = [_hover(part) for part in shown]
-    told += [look.hover(f"{plural(len(rest), 'more part')} together", f"{us(_sum(rest))} µs")] if rest else []
-    told += [look.hover(step_name(change), _times(change))]
+    told += [hover(f"{plural(len(rest), 'more part')} together", f"{us(_sum(rest))} µs")] if rest else []
+    told += [hover(step_name(change), _times(change))]
     return Figure(
         key=key,
         title=f"{pair.after}: what explains the change of a {step_name(change)}?",
         says=_said(pair, change, shown, rest),
         data=(_bars(names, values, told, look.run_target(pair.after)),),
-        layout=look.bars_layout(len(names), "µs a step, after less before (left: shorter)", zerolinecolor=look.GREY)
-        | {"showlegend": False, "waterfallgap": 0.25},
+        layout=look.signed_layout(_levels(values), len(names)),
         rows=Grid("Parts of the change", COLUMNS, q.keyed(_line(part, pair) for part in (*parts, _whole(change)))),
     )
+
+
+def _levels(values_ns: Sequence[float]) -> list[float]:
+    """µs at which the bars of a waterfall end; the last value is their sum, and no step of its own."""
+    return [us / 1e3 for us in accumulate(values_ns[:-1])]
 
 
 def _bars(names: Sequence[str], values_ns: Sequence[float], told: Sequence[str], opens: str) -> dict[str, Any]:
@@ -84,8 +90,8 @@ def _bars(names: Sequence[str], values_ns: Sequence[float], told: Sequence[str],
         "hovertext": list(told),
         "hovertemplate": "%{hovertext}<extra></extra>",
         "customdata": [opens] * len(values_ns),
-        "increasing": {"marker": {"color": look.RUNS[2]}},
-        "decreasing": {"marker": {"color": look.RUNS[1]}},
+        "increasing": {"marker": {"color": look.MORE}},
+        "decreasing": {"marker": {"color": look.LESS}},
         "totals": {"marker": {"color": look.GREY}},
         "connector": {"line": {"color": look.GREY, "width": 1}},
     }
@@ -115,7 +121,7 @@ def _hover(part: Part) -> str:
         else f"{part.name or UNKNOWN} → {part.name_after}"
     )
     match = part.match if part.match not in ("", "same") else ""
-    return look.hover(named or part.what, times, share, calls, match)
+    return hover(named or part.what, times, share, calls, match)
 
 
 def _times(change: PhaseChange) -> str:
@@ -159,8 +165,7 @@ def _kernels(key: str, pair: Pair, change: PhaseChange) -> tuple[Figure, ...]:
             title=f"{pair.after}: which kernels changed in a {step_name(change)}?",
             says=f"Largest changes of kernels, a step: {look.listed(told)}{more}",
             data=(_signed_bars([_kernel(one) for one in shown], values, [_hover(one) for one in shown], pair),),
-            layout=look.bars_layout(len(shown), "µs a step, after less before (left: shorter)", zerolinecolor=look.GREY)
-            | {"showlegend": False},
+            layout=look.signed_layout([ns / 1e3 for ns in values], len(shown)),
             rows=Grid("Kernels that changed", COLUMNS, q.keyed(_line(kernel, pair) for kernel in known[:200])),
         ),
     )
@@ -182,13 +187,14 @@ def _signed_bars(names: Sequence[str], values_ns: Sequence[float], told: Sequenc
         "hovertext": list(told),
         "hovertemplate": "%{hovertext}<extra></extra>",
         "customdata": [look.run_target(pair.after)] * len(values_ns),
-        "marker": {"color": [look.RUNS[2] if ns > 0 else look.RUNS[1] for ns in values_ns]},
+        "marker": {"color": [look.MORE if ns > 0 else look.LESS for ns in values_ns]},
     }
 
 
 def _shapes(place: int, pair: Pair) -> tuple[Figure, ...]:
-    """What local GEMM shapes take of a step, where both runs timed them; nothing where none changed."""
-    known = sorted(((s, d) for s in pair.shapes if (d := _delta(s))), key=lambda one: -abs(one[1]))[:KERNELS]
+    """What local GEMM shapes take of a step, where both runs timed them and a call of one takes another time."""
+    moved = [(s, d) for s in pair.shapes if abs((s.ratio or 1.0) - 1) >= SHAPE_MOVED and (d := _delta(s))]
+    known = sorted(moved, key=lambda one: -abs(one[1]))[:KERNELS]
     if not known:
         return ()
     names = [f"{shape.shape} {shape.phase}" for shape, _ in known]
@@ -199,8 +205,7 @@ def _shapes(place: int, pair: Pair) -> tuple[Figure, ...]:
             title=f"{pair.after}: which local GEMM shapes changed?",
             says=f"Time of local shapes M x N x K a step, after less before: {look.listed(told[:5])}",
             data=(_signed_bars(names, [ns for _, ns in known], [_shape(s, ns) for s, ns in known], pair),),
-            layout=look.bars_layout(len(known), "µs a step, after less before (left: shorter)", zerolinecolor=look.GREY)
-            | {"showlegend": False},
+            layout=look.signed_layout([ns / 1e3 for _, ns in known], len(known)),
         ),
     )
 
@@ -216,4 +221,4 @@ def _delta(shape: ShapeChange) -> float | None:
 def _shape(shape: ShapeChange, ns: float) -> str:
     calls = f"{fixed(shape.per_step_before, 1)} → {fixed(shape.per_step_after, 1)} calls a step"
     times = f"{us(shape.call_before_ns)} → {us(shape.call_after_ns)} µs a call, x {fixed(shape.ratio, 3)}"
-    return look.hover(f"{shape.op} {shape.shape} in {shape.phase}", calls, times, f"{_signed(ns)} µs a step")
+    return hover(f"{shape.op} {shape.shape} in {shape.phase}", calls, times, f"{_signed(ns)} µs a step")

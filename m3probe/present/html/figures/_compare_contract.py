@@ -7,6 +7,7 @@ from m3probe.model.compare_report import UNKNOWN as NOT_KNOWN
 from m3probe.model.view import View
 from m3probe.present.html.figure import Figure
 from m3probe.present.html.figures import _compare_look as look
+from m3probe.present.html.figures._plot import hover
 from m3probe.present.sheets import _question as q
 from m3probe.present.sheets.sheet import Column, Grid, Line
 
@@ -46,15 +47,20 @@ def _mark(pair: Pair, name: str, columns: int) -> look.Mark | None:
         return None
     text, fill = WORDS[topic.state]
     values = [f"{pair.before}: {topic.before or 'not known'}", f"{pair.after}: {topic.after or 'not known'}"]
-    told = look.hover(f"{name}: {topic.state}", *values, topic.tell and f"would tell: {topic.tell}")
+    told = hover(f"{name}: {topic.state}", *values, topic.tell and f"would tell: {topic.tell}")
     return look.Mark(text if columns < SHORT else text[0], fill, told, look.run_target(pair.after))
 
 
 def _said(pair: Pair) -> str:
-    """How many topics are equal, and the claim: what the others forbid."""
+    """How many topics are equal, and which are not: what they forbid stands above the plot."""
     topics = pair.contract.topics
     equal = sum(topic.state == EQUAL for topic in topics)
-    return f"{pair.after}: {equal} of {len(topics)} topics equal, {pair.contract.claim}"
+    told = [
+        f"{', '.join(topic.topic for topic in topics if topic.state == state)} {word}"
+        for state, word in ((DIFFERS, "not equal"), (NOT_KNOWN, "not known"))
+        if any(topic.state == state for topic in topics)
+    ]
+    return ", ".join((f"{pair.after}: {equal} of {len(topics)} topics equal", *told))
 
 
 def _rows(found: CompareReport) -> Grid:

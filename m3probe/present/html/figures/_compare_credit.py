@@ -9,6 +9,7 @@ from m3probe.model.view import View
 from m3probe.present._numbers import UNKNOWN, percent
 from m3probe.present.html.figure import Figure
 from m3probe.present.html.figures import _compare_look as look
+from m3probe.present.html.figures._plot import hover
 from m3probe.present.sheets import _question as q
 from m3probe.present.sheets.comparison import CREDITS
 from m3probe.present.sheets.sheet import Column, Grid, Line
@@ -53,7 +54,7 @@ def _credit(run: str, found: list[Credit]) -> look.Mark | None:
     told = (line for one in found for line in _lines(one))
     words = " + ".join(dict.fromkeys(one.verdict for one in found))
     return look.Mark(
-        words, FILLS.get(CREDITS.get(first.verdict, ""), look.UNKNOWN), look.hover(*told), look.run_target(run)
+        words, FILLS.get(CREDITS.get(first.verdict, ""), look.UNKNOWN), hover(*told), look.run_target(run)
     )
 
 

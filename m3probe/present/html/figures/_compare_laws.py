@@ -12,11 +12,14 @@ from m3probe.present._compare_points import head
 from m3probe.present._numbers import fixed, us
 from m3probe.present.html.figure import Figure
 from m3probe.present.html.figures import _compare_look as look
+from m3probe.present.html.figures._plot import axis, hover, label
 from m3probe.present.sheets import _question as q
 from m3probe.present.sheets.sheet import Column, Grid, Line
 
 MOST = 3
 """Plots of each kind and pair; the run's page has every sentence."""
+CURVE = 24
+"""Points of a straight line through 0, which a logarithmic axis bends."""
 Points = Sequence[tuple[float, float]]
 
 
@@ -35,15 +38,17 @@ def _laws(place: int, pair: Pair) -> Iterator[Figure]:
             title=f"{pair.after}: is the saving a fixed cost a step, or work per row?",
             says=f"{law.law}: {law.claim}",
             data=tuple(_law(law, look.run_target(pair.after))),
-            layout=_layout("concurrency", f"ms of {law.of} TPOT that a token saves"),
+            layout=_layout("concurrency", f"ms saved a token ({law.of} TPOT)"),
             rows=_saved(law, pair),
         )
 
 
 def _law(law: Scaling, opens: str) -> Iterator[dict[str, Any]]:
+    import numpy as np
+
     at = [point.concurrency for point in law.points]
     told = [
-        look.hover(
+        hover(
             f"c{point.concurrency:,}: {fixed(point.a_ms, 3)} → {fixed(point.b_ms, 3)} ms",
             f"saves {fixed(point.saved_ms, 3)} ms",
             "" if point.saved_us_per_layer is None else f"{fixed(point.saved_us_per_layer, 1)} µs in each expert layer",
@@ -51,7 +56,8 @@ def _law(law: Scaling, opens: str) -> Iterator[dict[str, Any]]:
         for point in law.points
     ]
     fixed_cost = [(c, law.fixed_ms) for c in at]
-    per_row = [(c, law.per_row_us * c / 1e3) for c in at]
+    spread = np.geomspace(min(at), max(at), CURVE).tolist()
+    per_row = [(round(c, 2), law.per_row_us * c / 1e3) for c in spread]
     yield _series("measured", [(p.concurrency, p.saved_ms) for p in law.points], look.RUNS[1], told, opens)
     yield _series(f"fixed: {fixed(law.fixed_ms, 3)} ms", fixed_cost, look.RUNS[2], [], opens, dash="dash")
     yield _series(f"per row: {fixed(law.per_row_us, 1)} µs", per_row, look.RUNS[3], [], opens, dash="dot")
@@ -104,7 +110,7 @@ def _after(row: MetricPair) -> float:
 
 def _told(pair: Pair, row: MetricPair) -> str:
     both = f"{pair.before} {fixed(row.a.value, 2)}, {pair.after} {fixed(row.b.value, 2)} {row.unit}"
-    return look.hover(f"c{row.point.concurrency}: {both}", f"x {fixed(row.ratio, 3)}: {row.verdict}")
+    return hover(f"c{row.point.concurrency}: {both}", f"x {fixed(row.ratio, 3)}: {row.verdict}")
 
 
 def _is_of(row: MetricPair, one: SweepCrossing) -> bool:
@@ -132,7 +138,7 @@ def _times(op: OpCrossing, *, after: bool) -> Points:
 
 def _op_told(pair: Pair, op: OpCrossing) -> list[str]:
     return [
-        look.hover(
+        hover(
             f"M {point.M:,}: {pair.before} {us(point.a_ns)} µs over {point.a_calls:,}",
             f"{pair.after} {us(point.b_ns)} µs over {point.b_calls:,}; x {fixed(point.ratio, 3)}",
         )
@@ -168,21 +174,15 @@ def _series(
 
 
 def _layout(x: str, y: str) -> dict[str, Any]:
-    return {
-        "height": 360,
-        "margin": {"l": 10, "r": 16, "t": 16, "b": 10},
-        "xaxis": {"type": "log", "title": {"text": x}, "automargin": True, "dtick": 0.30103, "tickformat": ",d"},
-        "yaxis": {"title": {"text": y}, "automargin": True, "rangemode": "tozero"},
-        "legend": {"orientation": "h", "y": -0.25, "x": 0},
-        "hovermode": "closest",
-    }
+    across = axis(x, type="log", dtick=0.30103, tickformat=",d")
+    return look.points_layout(360, across, axis(y, rangemode="tozero"))
 
 
 def _marked(layout: dict[str, Any], crossovers: Sequence[Crossover], gates: Sequence[GatePlace]) -> dict[str, Any]:
     """Dashed lines at crossings, dotted ones at gates, each with its number."""
     lines = [(one.at, f"crosses at {fixed(one.at, 1)}", "dash") for one in crossovers]
     lines += [
-        (float(gate.threshold), f"{look.label(gate.gate)} {gate.threshold:,}", "dot")
+        (float(gate.threshold), f"{label(gate.gate)} {gate.threshold:,}", "dot")
         for gate in gates
         if gate.threshold > 0
     ]

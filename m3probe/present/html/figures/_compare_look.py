@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from m3probe.model.compare_bench import WorkloadPoint
 from m3probe.model.compare_report import CompareReport, Pair
 from m3probe.model.view import View
-from m3probe.present.escape import safe
+from m3probe.present.html.figures._plot import LABEL, axis, label, layout, rows_height
+from m3probe.present.html.palette import GREY, HUES
 from m3probe.present.sheets.targets import target
 
 MOST_RUNS = 12
@@ -17,48 +19,39 @@ MOST_PAIRS = 6
 """Pairs with plots of their own: each has up to a dozen. The pages of the runs hold the figures of the others."""
 GOOD, BAD, WARN, SAME, UNKNOWN, OFF = "#2a7f62", "#b5452c", "#8a6100", "#57718f", "#6e7781", "rgba(128,128,128,0.18)"
 """Fills on which white text has a contrast of 4.5 and more; ``OFF`` takes the page's own text."""
-RUNS = ("#6e7781", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#8c564b")
-"""One colour a run, the baseline grey (Okabe and Ito's, which colour-blind readers tell apart)."""
-GREY = "#808080"
-_NAME, _HOVER, _WRAP = 28, 400, 60
+RUNS = (GREY, *HUES)
+"""One colour a run, the baseline grey."""
+MORE, LESS = HUES[1], HUES[0]
+"""What grew, and what shrank: neither is good by itself."""
+LENGTHS = 0.02
+"""Share by which lengths may differ and still need not be told apart at every point."""
+ROOM = 0.22
+"""Of a signed axis, on each side: what ``+21,082.7`` needs on a phone."""
 
 
-def label(text: str, most: int = _NAME) -> str:
-    """Foreign text on an axis or in a cell: plotly reads ``<``, ``>`` and ``&`` as markup; cut in the middle when long."""
-    clean = safe(text)
-    if len(clean) > most:
-        head = (most - 1) // 2
-        clean = f"{clean[:head]}…{clean[head + 1 - most :]}"
-    return escaped(clean)
-
-
-def hover(*lines: str) -> str:
-    """Lines of a tooltip, escaped and wrapped: plotly breaks none."""
-    return "<br>".join(escaped(piece) for line in lines if line for piece in _wrapped(safe(line)[:_HOVER]))
-
-
-def escaped(text: str) -> str:
-    """Without a character that plotly's pseudo-HTML reads."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _wrapped(text: str) -> list[str]:
-    lines: list[str] = []
-    for word in text.split(" "):
-        if lines and len(lines[-1]) + len(word) < _WRAP:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(word)
-    return lines
-
-
-def distinct(names: Sequence[str], most: int = _NAME) -> list[str]:
+def distinct(names: Sequence[str], most: int = LABEL) -> list[str]:
     """A label for each name, no two alike: places on an axis are found by their text."""
     found: list[str] = []
     for name in names:
-        one = label(name, most)
-        found.append(f"{one} #{found.count(one) + 1}" if one in found else one)
+        one, again = label(name, most), 1
+        while (told := one if again == 1 else f"{one} #{again}") in found:
+            again += 1
+        found.append(told)
     return found
+
+
+def alike(points: Iterable[WorkloadPoint]) -> bool:
+    """Whether lengths are nearly those of every point: 4,000 and 4,001 tokens are no two workloads to look at."""
+    every = {(point.isl, point.osl) for point in points}
+    return all(_near([pair[side] for pair in every]) for side in (0, 1))
+
+
+def _near(texts: Sequence[str]) -> bool:
+    try:
+        values = [float(text.replace(",", "")) for text in texts]
+    except ValueError:
+        return len(set(texts)) < 2
+    return not values or max(values) - min(values) <= LENGTHS * max(values)
 
 
 def run_target(name: str) -> str:
@@ -131,28 +124,27 @@ def matrix(columns: Sequence[str], rows: Sequence[str], cells: Sequence[Sequence
 
 def matrix_layout(rows: Sequence[str], columns: int) -> dict[str, Any]:
     """Row names at the left, columns on top."""
-    return {
-        "height": 90 + 28 * len(rows),
-        "margin": {"l": 10, "r": 10, "t": 40, "b": 10},
-        "xaxis": {"side": "top", "type": "category", "fixedrange": True, "automargin": True, "showgrid": False}
-        | ({"tickangle": -40} if columns > 6 else {}),
-        "yaxis": {
-            "type": "category",
-            "autorange": "reversed",
-            "automargin": True,
-            "fixedrange": True,
-            "showgrid": False,
-        },
-    }
+    slanted = {"tickangle": -40} if columns > 3 else {}
+    across = axis(side="top", type="category", fixedrange=True, showgrid=False, **slanted)
+    down = axis(type="category", autorange="reversed", fixedrange=True, showgrid=False)
+    return layout(60 + 28 * len(rows), across, down)
 
 
-def bars_layout(rows: int, x_title: str, **x: Any) -> dict[str, Any]:
+def bars_layout(rows: int, x_title: str, *, legend: bool = False, **x: Any) -> dict[str, Any]:
     """A horizontal plot: names at the left, the first on top, one unit below."""
-    return {
-        "height": min(110 + 26 * rows, 760),
-        "margin": {"l": 10, "r": 16, "t": 10, "b": 10},
-        "xaxis": {"title": {"text": x_title}, "automargin": True, "zeroline": True, **x},
-        "yaxis": {"type": "category", "autorange": "reversed", "automargin": True, "fixedrange": True},
-        "legend": {"orientation": "h", "y": -0.18, "yref": "paper", "x": 0},
-        "hovermode": "closest",
-    }
+    down = axis(type="category", autorange="reversed", fixedrange=True)
+    return layout(rows_height(rows, 2 * legend), axis(x_title, **x), down, showlegend=legend)
+
+
+def signed_layout(ends: Sequence[float], rows: int) -> dict[str, Any]:
+    """Changes in µs on both sides of 0, with room for the numbers that stand outside of their bars."""
+    low, high = min(0.0, *ends), max(0.0, *ends)
+    room = ROOM * ((high - low) or 1.0)
+    span = [round(low - room, 3) if low < 0 else 0.0, round(high + room, 3) if high > 0 else 0.0]
+    words = bars_layout(rows, "µs a step, after less before (left: shorter)", range=span, zeroline=True, zerolinecolor=GREY)
+    return {**words, "bargap": 0.3, "waterfallgap": 0.3}
+
+
+def points_layout(height: int, xaxis: dict[str, Any], yaxis: dict[str, Any]) -> dict[str, Any]:
+    """Lines or points of several runs, told apart by the legend below."""
+    return layout(height, xaxis, yaxis, showlegend=True)

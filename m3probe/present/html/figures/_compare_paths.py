@@ -9,6 +9,7 @@ from m3probe.present._numbers import fixed, per, plural
 from m3probe.present._paths import LOOKS, ORDER
 from m3probe.present.html.figure import Figure
 from m3probe.present.html.figures import _compare_look as look
+from m3probe.present.html.figures._plot import hover
 from m3probe.present.sheets import _question as q
 from m3probe.present.sheets.paths import verdict
 from m3probe.present.sheets.sheet import Column, Grid, Line
@@ -71,7 +72,7 @@ def _mark(seen: PathSeen | None, run: str, columns: int) -> look.Mark | None:
     glyph, style = LOOKS.get(seen.verdict, ("?", "dim"))
     word = f"{glyph} {seen.verdict.replace('_', ' ')}"
     calls = f"{fixed(per(seen.calls, seen.steps), 1)} calls a step in {plural(seen.steps, 'step')}"
-    told = look.hover(f"{seen.title}, {seen.phase}, {run}: {word}", seen.variant, calls, *seen.reasons[:3])
+    told = hover(f"{seen.title}, {seen.phase}, {run}: {word}", seen.variant, calls, *seen.reasons[:3])
     return look.Mark(word if columns < SHORT else glyph, FILLS[style.partition(" ")[0]], told, look.run_target(run))
 
 

@@ -8,19 +8,20 @@ from typing import Any
 
 from m3probe.model.compare_report import Pair, PhaseChange
 from m3probe.model.view import View
-from m3probe.present._compare_points import POINTS_SHOWN, head, headline, label, same_lengths
+from m3probe.present._compare_points import POINTS_SHOWN, head, headline, label
 from m3probe.present._numbers import UNKNOWN, fixed
 from m3probe.present.html.figure import Figure
 from m3probe.present.html.figures import _compare_look as look
+from m3probe.present.html.figures._plot import hover
 from m3probe.present.sheets import _question as q
 from m3probe.present.sheets.comparison import WORDS
 from m3probe.present.sheets.sheet import Column, Grid, Line
 
 STYLES = {
-    "better": ("▲ better", look.GOOD, "triangle-up"),
-    "worse": ("▼ worse", look.BAD, "triangle-down"),
-    "same": ("● in noise", look.SAME, "circle"),
-    "unproven": ("○ noise not known", look.WARN, "circle-open"),
+    "better": ("better", look.GOOD, "triangle-up"),
+    "worse": ("worse", look.BAD, "triangle-down"),
+    "same": ("within noise", look.SAME, "circle"),
+    "unproven": ("unproven", look.WARN, "circle-open"),
 }
 """Verdict -> (legend, colour, symbol); of latencies less is better, so that the symbol tells it and not the side."""
 TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 1, 1.1, 1.25, 2, 5, 10, 20, 50, 100)
@@ -74,7 +75,7 @@ def _figure(place: int, pair: Pair) -> tuple[Figure, ...]:
 
 def _ratios(pair: Pair) -> Iterator[Ratio]:
     measured = pair.metrics.pairs if pair.metrics else ()
-    alike = same_lengths(measured)
+    alike = look.alike(row.point for row in measured)
     for kind in headline(measured):
         for row in kind[:POINTS_SHOWN]:
             exact = f"{fixed(row.a.value, 2)} → {fixed(row.b.value, 2)} {row.unit}"
@@ -137,7 +138,7 @@ def _data(pair: Pair, known: Sequence[Ratio]) -> tuple[dict[str, Any], ...]:
 
 def _hover(one: Ratio) -> str:
     noise = "noise not known" if one.band is None else f"noise ± {fixed(one.band, 3)}"
-    return look.hover(one.name, f"x {fixed(one.ratio, 3)}, {noise}: {one.verdict}", one.exact)
+    return hover(one.name, f"x {fixed(one.ratio, 3)}, {noise}: {one.verdict}", one.exact)
 
 
 def _range(known: Sequence[Ratio]) -> tuple[float, float]:
@@ -163,14 +164,14 @@ def _layout(known: Sequence[Ratio]) -> dict[str, Any]:
         "yref": "paper",
         "line": {"color": look.GREY, "width": 1.5},
     }
-    axis: dict[str, Any] = {"type": "log", "range": [round(log10(low), 4), round(log10(high), 4)], "zeroline": False}
-    axis |= (
+    across: dict[str, Any] = {"type": "log", "range": [round(log10(low), 4), round(log10(high), 4)], "zeroline": False}
+    across |= (
         {"tickvals": ticks, "ticktext": [f"x {tick:g}" for tick in ticks]} if len(ticks) > 1 else {"tickprefix": "x "}
     )
     order = {"categoryorder": "array", "categoryarray": look.distinct([one.name for one in known])}
-    layout = look.bars_layout(len(known), "after / before; bar: noise within which nothing counts", **axis)
-    layout["yaxis"] = {**layout["yaxis"], **order}
-    return {**layout, "shapes": [line]}
+    words = look.bars_layout(len(known), "after / before; bar: noise within which nothing counts", legend=True, **across)
+    words["yaxis"] |= order
+    return {**words, "shapes": [line]}
 
 
 def _said(pair: Pair, known: Sequence[Ratio]) -> str:

@@ -10,12 +10,13 @@ from m3probe.model.view import View
 from m3probe.present._numbers import ms, plural
 from m3probe.present.html.figure import Figure
 from m3probe.present.html.figures import _compare_look as look
+from m3probe.present.html.figures._plot import label
 from m3probe.present.sheets import _question as q
 from m3probe.present.sheets.sheet import Column, Grid, Line
 
 MOST_GROUPS = 6
-"""Groups of steps drawn; those that most runs have first."""
-LOG_FROM = 8.0
+"""Groups of steps drawn: those that two runs have at least, where there are any."""
+LOG_FROM = 30.0
 """Longest over shortest step from which on the axis is logarithmic."""
 Group = tuple[str, int | None]
 
@@ -31,7 +32,8 @@ def _figure(found: CompareReport) -> tuple[Figure, ...]:
     groups = sorted(runs, key=lambda g: (-len(runs[g]), -sum(times[n][g].steps for n in runs[g])))
     if not groups:
         return ()
-    shown = groups[:MOST_GROUPS]
+    shared = [group for group in groups if len(runs[group]) > 1]
+    shown = (shared or groups)[:MOST_GROUPS]
     known = [times[name][group] for group in shown for name in runs[group]]
     more = (
         f"; {plural(len(groups) - len(shown), 'more group')} of steps in the table" if len(groups) > len(shown) else ""
@@ -80,7 +82,7 @@ def _ms(ns: float) -> float:
 
 
 def _group(one: StepTimes) -> str:
-    return look.label(one.phase if one.rows is None else f"{one.phase}, ≤ {one.rows:,} rows")
+    return label(one.phase if one.rows is None else f"{one.phase}, ≤ {one.rows:,} rows")
 
 
 def _said(run: str, one: StepTimes) -> str:
@@ -92,8 +94,8 @@ def _layout(known: list[StepTimes], boxes: int) -> dict[str, Any]:
     low, high = min(one.low_ns for one in known), max(one.high_ns for one in known)
     wide = low > 0 and high / low >= LOG_FROM
     kind = {"type": "log"} if wide else {"rangemode": "tozero"}
-    layout = look.bars_layout(boxes, "ms a step: least, quartiles, median, most", **kind)
-    return {**layout, "boxmode": "group", "boxgap": 0.3}
+    words = look.bars_layout(boxes, "ms a step: least, quartiles, median, most", legend=True, **kind)
+    return {**words, "boxmode": "group", "boxgap": 0.3}
 
 
 def _rows(found: CompareReport) -> Grid:

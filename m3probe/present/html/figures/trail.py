@@ -9,6 +9,7 @@ from m3probe.model.view import View
 from m3probe.present._numbers import UNKNOWN, fixed
 from m3probe.present.html.figure import Figure
 from m3probe.present.html.figures import _compare_look as look
+from m3probe.present.html.figures._plot import axis, hover, label, layout
 from m3probe.present.sheets import _question as q
 from m3probe.present.sheets._told import short
 from m3probe.present.sheets.sheet import Column, Grid, Line
@@ -56,7 +57,7 @@ def _trace(found: CompareReport, rows: tuple[TrailRow, ...]) -> dict[str, Any]:
         "mode": "lines+markers+text",
         "x": words,
         "y": look.distinct([row.run for row in rows]),
-        "text": [look.label(short(row.finding) if row.finding else "none is named") for row in rows],
+        "text": [label(short(row.finding) if row.finding else "none is named") for row in rows],
         "textposition": ["middle left" if left else "middle right" for left in lefts],
         "hovertext": [_hover(row, moved.get(row.run, "")) for row in rows],
         "hovertemplate": "%{hovertext}<extra></extra>",
@@ -78,32 +79,15 @@ def _word(row: TrailRow) -> str:
 def _hover(row: TrailRow, moved: str) -> str:
     figure = f"{row.figure}: {fixed(row.value, 1)}" if row.figure else ""
     against = "baseline" if not moved else f"against the baseline: {moved}"
-    return look.hover(row.run, f"level: {row.level or UNKNOWN}", row.finding, row.claim, figure, against)
+    return hover(row.run, f"level: {row.level or UNKNOWN}", row.finding, row.claim, figure, against)
 
 
 def _layout(rows: tuple[TrailRow, ...]) -> dict[str, Any]:
     levels = [*LEVELS.values(), *([NONE] if any(_word(row) == NONE for row in rows) else [])]
-    return {
-        "height": 110 + 44 * len(rows),
-        "margin": {"l": 10, "r": 20, "t": 40, "b": 10},
-        "showlegend": False,
-        "hovermode": "closest",
-        "xaxis": {
-            "type": "category",
-            "categoryorder": "array",
-            "categoryarray": levels,
-            "range": [-0.5, len(levels) - 0.5],
-            "side": "top",
-            "fixedrange": True,
-            "automargin": True,
-        },
-        "yaxis": {
-            "type": "category",
-            "range": [len(rows) - 0.5, -0.5],
-            "automargin": True,
-            "fixedrange": True,
-        },
-    }
+    order = {"categoryorder": "array", "categoryarray": levels, "range": [-0.5, len(levels) - 0.5]}
+    across = axis(type="category", side="top", fixedrange=True, **order)
+    down = axis(type="category", range=[len(rows) - 0.5, -0.5], fixedrange=True)
+    return layout(60 + 44 * len(rows), across, down)
 
 
 def _said(found: CompareReport) -> str:
