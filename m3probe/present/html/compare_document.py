@@ -73,7 +73,10 @@ def _first(found: CompareReport, name: str) -> list[Said]:
     """Sentences above the plots: claims, reasons for what is not drawn, verdicts."""
     said: list[Said] = []
     if name == "contract":
-        said = [Said(f"{pair.after}: {pair.contract.claim}", CONTRACTS.get(pair.contract.verdict, q.UNPROVEN)) for pair in found.pairs]
+        said = [
+            Said(f"{pair.after}: {pair.contract.claim}", CONTRACTS.get(pair.contract.verdict, q.UNPROVEN))
+            for pair in found.pairs
+        ]
     if name == "ratios":
         said = [Said(why, q.WARN) for pair in found.pairs if (why := why_not(pair))]
     if name == "credit":

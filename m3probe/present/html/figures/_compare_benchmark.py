@@ -66,9 +66,7 @@ def _axes(found: CompareReport) -> tuple[MetricPair, MetricPair] | None:
     return None
 
 
-def _points(
-    found: CompareReport, rate: MetricPair, latency: MetricPair
-) -> dict[str, Points]:
+def _points(found: CompareReport, rate: MetricPair, latency: MetricPair) -> dict[str, Points]:
     """Run -> point -> (latency, rate)."""
     runs: dict[str, Points] = {}
     for pair in look.pairs_of(found):
@@ -139,12 +137,13 @@ def _layout(x: str, y: str) -> dict[str, Any]:
 def _told_at(runs: dict[str, Points]) -> set[tuple[str, WorkloadPoint]]:
     """Points that carry their label: those that no labelled one lies beside, so that no text lies on another."""
     every = [(run, at, mine[at][0].value, mine[at][1].value) for run, mine in runs.items() for at in mine]
-    wide, high = (max(one[side] for one in every) or 1.0 for side in (2, 3))
-    kept: list[tuple[str, WorkloadPoint, float, float]] = []
-    for one in every:
-        if all(abs(one[2] - k[2]) > APART[0] * wide or abs(one[3] - k[3]) > APART[1] * high for k in kept):
-            kept.append(one)
-    return {(run, at) for run, at, _, _ in kept}
+    wide = APART[0] * (max(x for _, _, x, _ in every) or 1.0)
+    high = APART[1] * (max(y for _, _, _, y in every) or 1.0)
+    kept: dict[tuple[str, WorkloadPoint], tuple[float, float]] = {}
+    for run, at, x, y in every:
+        if all(abs(x - left) > wide or abs(y - up) > high for left, up in kept.values()):
+            kept[run, at] = (x, y)
+    return set(kept)
 
 
 def _rows(

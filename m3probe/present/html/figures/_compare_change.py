@@ -12,8 +12,9 @@ from m3probe.present._compare_parts import SHAPE_MOVED, short
 from m3probe.present._numbers import UNKNOWN, fixed, percent, plural, us
 from m3probe.present.html.figure import Figure
 from m3probe.present.html.figures import _compare_look as look
-from m3probe.present.html.figures._plot import hover
 from m3probe.present.html.figures._compare_ratios import step_name
+from m3probe.present.html.figures._plot import hover
+from m3probe.present.html.palette import GREY
 from m3probe.present.sheets import _question as q
 from m3probe.present.sheets.sheet import Column, Grid, Line
 
@@ -92,8 +93,8 @@ def _bars(names: Sequence[str], values_ns: Sequence[float], told: Sequence[str],
         "customdata": [opens] * len(values_ns),
         "increasing": {"marker": {"color": look.MORE}},
         "decreasing": {"marker": {"color": look.LESS}},
-        "totals": {"marker": {"color": look.GREY}},
-        "connector": {"line": {"color": look.GREY, "width": 1}},
+        "totals": {"marker": {"color": GREY}},
+        "connector": {"line": {"color": GREY, "width": 1}},
     }
 
 

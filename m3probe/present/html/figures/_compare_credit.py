@@ -53,9 +53,7 @@ def _credit(run: str, found: list[Credit]) -> look.Mark | None:
     first = found[0]
     told = (line for one in found for line in _lines(one))
     words = " + ".join(dict.fromkeys(one.verdict for one in found))
-    return look.Mark(
-        words, FILLS.get(CREDITS.get(first.verdict, ""), look.UNKNOWN), hover(*told), look.run_target(run)
-    )
+    return look.Mark(words, FILLS.get(CREDITS.get(first.verdict, ""), look.UNKNOWN), hover(*told), look.run_target(run))
 
 
 def _lines(one: Credit) -> Iterator[str]:

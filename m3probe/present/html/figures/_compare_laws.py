@@ -13,6 +13,7 @@ from m3probe.present._numbers import fixed, us
 from m3probe.present.html.figure import Figure
 from m3probe.present.html.figures import _compare_look as look
 from m3probe.present.html.figures._plot import axis, hover, label
+from m3probe.present.html.palette import GREY
 from m3probe.present.sheets import _question as q
 from m3probe.present.sheets.sheet import Column, Grid, Line
 
@@ -182,15 +183,13 @@ def _marked(layout: dict[str, Any], crossovers: Sequence[Crossover], gates: Sequ
     """Dashed lines at crossings, dotted ones at gates, each with its number."""
     lines = [(one.at, f"crosses at {fixed(one.at, 1)}", "dash") for one in crossovers]
     lines += [
-        (float(gate.threshold), f"{label(gate.gate)} {gate.threshold:,}", "dot")
-        for gate in gates
-        if gate.threshold > 0
+        (float(gate.threshold), f"{label(gate.gate)} {gate.threshold:,}", "dot") for gate in gates if gate.threshold > 0
     ]
     shapes = [
         {
             "type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "yref": "paper",
-            "line": {"color": look.GREY, "width": 1.5, "dash": dash},
-            "label": {"text": text, "textposition": "end", "textangle": -90, "xanchor": "right", "font": {"color": look.GREY}},
+            "line": {"color": GREY, "width": 1.5, "dash": dash},
+            "label": {"text": text, "textposition": "end", "textangle": -90, "xanchor": "right", "font": {"color": GREY}},
         }
         for at, text, dash in lines
     ]  # fmt: skip

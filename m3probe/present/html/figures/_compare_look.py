@@ -124,7 +124,7 @@ def matrix(columns: Sequence[str], rows: Sequence[str], cells: Sequence[Sequence
 
 def matrix_layout(rows: Sequence[str], columns: int) -> dict[str, Any]:
     """Row names at the left, columns on top."""
-    slanted = {"tickangle": -40} if columns > 3 else {}
+    slanted: dict[str, Any] = {"tickangle": -40} if columns > 3 else {}
     across = axis(side="top", type="category", fixedrange=True, showgrid=False, **slanted)
     down = axis(type="category", autorange="reversed", fixedrange=True, showgrid=False)
     return layout(60 + 28 * len(rows), across, down)
@@ -141,7 +141,7 @@ def signed_layout(ends: Sequence[float], rows: int) -> dict[str, Any]:
     low, high = min(0.0, *ends), max(0.0, *ends)
     room = ROOM * ((high - low) or 1.0)
     span = [round(low - room, 3) if low < 0 else 0.0, round(high + room, 3) if high > 0 else 0.0]
-    words = bars_layout(rows, "µs a step, after less before (left: shorter)", range=span, zeroline=True, zerolinecolor=GREY)
+    words = bars_layout(rows, "µs a step (left: shorter)", range=span, zeroline=True, zerolinecolor=GREY)
     return {**words, "bargap": 0.3, "waterfallgap": 0.3}
 
 

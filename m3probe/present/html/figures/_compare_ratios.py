@@ -13,6 +13,7 @@ from m3probe.present._numbers import UNKNOWN, fixed
 from m3probe.present.html.figure import Figure
 from m3probe.present.html.figures import _compare_look as look
 from m3probe.present.html.figures._plot import hover
+from m3probe.present.html.palette import GREY
 from m3probe.present.sheets import _question as q
 from m3probe.present.sheets.comparison import WORDS
 from m3probe.present.sheets.sheet import Column, Grid, Line
@@ -91,7 +92,7 @@ def _step(change: PhaseChange, ratio: float, before_ns: float) -> Ratio:
     exact = f"{fixed(before_ns / 1e6, 3)} → {fixed((change.after_ns or 0.0) / 1e6, 3)} ms"
     exact += f"; unsure: {change.doubt}" if change.doubt else ""
     verdict = "unproven" if change.doubt else change.verdict
-    return Ratio(f"traced {step_name(change)}", ratio, band, verdict, exact)
+    return Ratio(f"traced {step_name(change).replace(' step', '')}", ratio, band, verdict, exact)
 
 
 def step_name(change: PhaseChange) -> str:
@@ -162,14 +163,14 @@ def _layout(known: Sequence[Ratio]) -> dict[str, Any]:
         "y0": 0,
         "y1": 1,
         "yref": "paper",
-        "line": {"color": look.GREY, "width": 1.5},
+        "line": {"color": GREY, "width": 1.5},
     }
     across: dict[str, Any] = {"type": "log", "range": [round(log10(low), 4), round(log10(high), 4)], "zeroline": False}
     across |= (
         {"tickvals": ticks, "ticktext": [f"x {tick:g}" for tick in ticks]} if len(ticks) > 1 else {"tickprefix": "x "}
     )
     order = {"categoryorder": "array", "categoryarray": look.distinct([one.name for one in known])}
-    words = look.bars_layout(len(known), "after / before; bar: noise within which nothing counts", legend=True, **across)
+    words = look.bars_layout(len(known), "after / before", legend=True, **across)
     words["yaxis"] |= order
     return {**words, "shapes": [line]}
 
@@ -181,7 +182,7 @@ def _said(pair: Pair, known: Sequence[Ratio]) -> str:
         for one in known
     ]
     more = f"; {len(parts) - 8:,} more" if len(parts) > 8 else ""
-    return f"{pair.after} over {pair.before}, {pair.contract.claim}: {look.listed(parts[:8])}{more}"
+    return f"{pair.after} over {pair.before}, {pair.contract.claim}: {look.listed(parts[:8])}{more}. A bar that reaches 1 is noise."
 
 
 def _rows(pair: Pair, known: Sequence[Ratio]) -> Grid:

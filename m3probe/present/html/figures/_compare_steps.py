@@ -43,7 +43,7 @@ def _figure(found: CompareReport) -> tuple[Figure, ...]:
         Figure(
             key="steps",
             title="How long do steps take in each run?",
-            says=f"Median step times: {look.listed(told[:8])}{more}{look.left_out(found)}",
+            says=f"Median step times (box: quartiles; ends: the shortest and the longest step): {look.listed(told[:8])}{more}{look.left_out(found)}",
             data=tuple(_boxes(times, shown)),
             layout=_layout(known, len(told)),
             rows=_rows(found),
@@ -94,7 +94,7 @@ def _layout(known: list[StepTimes], boxes: int) -> dict[str, Any]:
     low, high = min(one.low_ns for one in known), max(one.high_ns for one in known)
     wide = low > 0 and high / low >= LOG_FROM
     kind = {"type": "log"} if wide else {"rangemode": "tozero"}
-    words = look.bars_layout(boxes, "ms a step: least, quartiles, median, most", legend=True, **kind)
+    words = look.bars_layout(boxes, "ms a step", legend=True, **kind)
     return {**words, "boxmode": "group", "boxgap": 0.3}
 
 

@@ -10,6 +10,7 @@ from m3probe.present._numbers import UNKNOWN, fixed
 from m3probe.present.html.figure import Figure
 from m3probe.present.html.figures import _compare_look as look
 from m3probe.present.html.figures._plot import axis, hover, label, layout
+from m3probe.present.html.palette import GREY
 from m3probe.present.sheets import _question as q
 from m3probe.present.sheets._told import short
 from m3probe.present.sheets.sheet import Column, Grid, Line
@@ -67,7 +68,7 @@ def _trace(found: CompareReport, rows: tuple[TrailRow, ...]) -> dict[str, Any]:
             "color": look.RUNS[1],
             "symbol": [MOVED.get(moved.get(row.run, ""), "square") if row.finding else "circle-open" for row in rows],
         },
-        "line": {"color": look.GREY, "width": 2, "dash": "dot"},
+        "line": {"color": GREY, "width": 2, "dash": "dot"},
         "cliponaxis": False,
     }
 
@@ -84,7 +85,7 @@ def _hover(row: TrailRow, moved: str) -> str:
 
 def _layout(rows: tuple[TrailRow, ...]) -> dict[str, Any]:
     levels = [*LEVELS.values(), *([NONE] if any(_word(row) == NONE for row in rows) else [])]
-    order = {"categoryorder": "array", "categoryarray": levels, "range": [-0.5, len(levels) - 0.5]}
+    order: dict[str, Any] = {"categoryorder": "array", "categoryarray": levels, "range": [-0.5, len(levels) - 0.5]}
     across = axis(type="category", side="top", fixedrange=True, **order)
     down = axis(type="category", range=[len(rows) - 0.5, -0.5], fixedrange=True)
     return layout(60 + 44 * len(rows), across, down)
