@@ -20,7 +20,7 @@ from m3probe.present.sheets.sheet import Column, Grid, Line
 MOST = 3
 """Plots of each kind and pair; the run's page has every sentence."""
 CURVE = 24
-"""Points of a straight line through 0, which a logarithmic axis bends."""
+"""Pieces of a straight line through 0, which a logarithmic axis bends."""
 Points = Sequence[tuple[float, float]]
 
 
@@ -45,8 +45,6 @@ def _laws(place: int, pair: Pair) -> Iterator[Figure]:
 
 
 def _law(law: Scaling, opens: str) -> Iterator[dict[str, Any]]:
-    import numpy as np
-
     at = [point.concurrency for point in law.points]
     told = [
         hover(
@@ -57,7 +55,8 @@ def _law(law: Scaling, opens: str) -> Iterator[dict[str, Any]]:
         for point in law.points
     ]
     fixed_cost = [(c, law.fixed_ms) for c in at]
-    spread = np.geomspace(min(at), max(at), CURVE).tolist()
+    least, wide = min(at), max(at) / min(at)
+    spread = [least * wide ** (step / CURVE) for step in range(CURVE + 1)]
     per_row = [(round(c, 2), law.per_row_us * c / 1e3) for c in spread]
     yield _series("measured", [(p.concurrency, p.saved_ms) for p in law.points], look.RUNS[1], told, opens)
     yield _series(f"fixed: {fixed(law.fixed_ms, 3)} ms", fixed_cost, look.RUNS[2], [], opens, dash="dash")
