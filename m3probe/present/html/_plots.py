@@ -46,7 +46,7 @@ def plot(figure: Figure, pen: Pen) -> str:
     data = script_json({"data": figure.data, "layout": dict(figure.layout)})
     return (
         f'<figure class="plot" id="{name}"><h3>{html(figure.title)}</h3>'
-        f'<div class="canvas" role="img" aria-label="{said}" style="min-height:{height:.0f}px"></div>'
+        f'<div class="canvas" role="group" aria-label="{said}" style="min-height:{height:.0f}px"></div>'
         f'<script type="application/json" class="figure">{data}</script>'
         f"<figcaption>{said}</figcaption>{below}</figure>"
     )

@@ -14,7 +14,7 @@ from m3probe.present.sheets._questions import questions
 from m3probe.present.sheets._told import lacks
 from m3probe.present.sheets.findings import finding
 from m3probe.present.sheets.overview import misled, next_said, ordered, partial, queues_alone, ranked
-from m3probe.present.sheets.sheet import Block, Lens, Said
+from m3probe.present.sheets.sheet import Block, Lens, Said, Strip
 from m3probe.present.sheets.targets import sheet_of
 from m3probe.schema.verdicts import Trust
 
@@ -79,7 +79,10 @@ def _next(view: View) -> Section:
     found = section.next_bottleneck if section else None
     if found is not None:
         _, *told = finding(view, Lens(), found.finding).blocks
-        first += [each for each in told if isinstance(each, Said)]
+        # its standing and its place say what stands above it already
+        first += [
+            each for each in told if isinstance(each, Said) and not each.dim and not each.text.startswith("Place")
+        ]
         below += [each for each in told if not isinstance(each, Said)]
     below += [*ranked(report, rows, len(rows)), questions(report.answer, "recorded")]
     return _with_plots(view, Section("Next bottleneck", "overview", tuple(below), first=tuple(first)))
@@ -95,7 +98,10 @@ def _question(view: View, name: str) -> Section:
 
 
 def _plain(view: View, name: str) -> Section:
-    return _with_plots(view, Section(name.capitalize(), name, sheet_of(name, view, Lens()).blocks))
+    made = _with_plots(view, Section(name.capitalize(), name, sheet_of(name, view, Lens()).blocks))
+    # the time line is a plot already
+    kept = tuple(each for each in made.blocks if not (made.figures and isinstance(each, Strip)))
+    return replace(made, blocks=kept)
 
 
 def _with_plots(view: View, section: Section) -> Section:

@@ -59,7 +59,7 @@ VERDICT: Mapping[str, str] = {
 }
 """Absence of evidence and what nobody asked for are faint: they must not look like a pass."""
 PLANE: Mapping[str, str] = {"compute": BLUE, "state": PINK, "comm": RED}
-COUNTS = ((0.0, "#b9d3ee"), (0.5, "#5f9bd8"), (1.0, "#1f5596"))
+COUNTS = ((0.0, "#cfe1f4"), (0.5, "#8bb9e8"), (1.0, "#1f5596"))
 """Few to many: lightness falls all the way, so that a printed page and every eye keep the order."""
 
 

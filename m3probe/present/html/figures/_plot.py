@@ -16,21 +16,35 @@ from m3probe.present._page import middle_cut
 from m3probe.present.escape import safe
 from m3probe.present.sheets.sheet import Cell, Column, Grid, Line
 
-LABEL = 26
-"""Characters of a label beside the plot: half of a telephone's 390 pixels."""
+LABEL = 21
+"""Characters of a line of a label beside the plot: a third of a telephone's 390 pixels."""
 HOVERED, WRAPPED = 320, 64
 """Characters of one fact of a hover, and of one of its lines."""
-ROW = 24
-"""Height of a row in pixels: a finger and a line of 12 px text."""
+ROW = 29
+"""Height of a row in pixels: two lines of a label."""
+BAR = 0.66
+"""Width of a bar in rows, said for each trace: plotly otherwise makes it of the distances within one trace."""
 HIGHEST = 900
 GRID = "rgba(123,127,134,0.25)"
 """Grid lines on both papers."""
+WIDE = 100.0
+"""From this ratio of largest to smallest on a scale is logarithmic."""
 T = TypeVar("T")
 
 
-def label(text: str, most: int = LABEL) -> str:
+def label(text: str, most: int = 2 * LABEL) -> str:
     """Foreign text as a label: without control characters or markup, its middle given up where it is long."""
     return _escaped(middle_cut(safe(text), most))
+
+
+def beside(text: str) -> str:
+    """Foreign text as a label beside a row: on two lines at most, broken at a space where there is one."""
+    shown = middle_cut(safe(text), 2 * LABEL)
+    if len(shown) <= LABEL:
+        return _escaped(shown)
+    at = shown.rfind(" ", 0, LABEL + 1)
+    first, rest = (shown[:at], shown[at + 1 :]) if at > 0 else (shown[:LABEL], shown[LABEL:])
+    return f"{_escaped(first)}<br>{_escaped(middle_cut(rest, LABEL))}"
 
 
 def hover(*facts: str) -> str:
@@ -68,10 +82,13 @@ def axis(title: str = "", **more: Any) -> dict[str, Any]:
 
 
 def rows_axis(labels: Sequence[str], **more: Any) -> dict[str, Any]:
-    """A vertical axis with a label for each row, the first on top. Rows are numbers: two labels cut alike stay two rows."""
+    """A vertical axis with a foreign text beside each row, the first on top.
+
+    Rows are numbers: two labels that are cut alike stay two rows, and none is read as a date.
+    """
     return axis(
         tickvals=list(range(len(labels))),
-        ticktext=list(labels),
+        ticktext=[beside(text) for text in labels],
         range=[len(labels) - 0.5, -0.5],
         showgrid=False,
         ticks="outside",
@@ -97,9 +114,30 @@ def layout(height: float, xaxis: Mapping[str, Any], yaxis: Mapping[str, Any], **
             "yanchor": "bottom",
             "x": 0,
             "font": {"size": 11},
+            "itemsizing": "constant",
+            "traceorder": "normal",
         },
         "showlegend": False,
     }
+    return words | more
+
+
+def bars(
+    name: str, y: Sequence[int], x: Sequence[float | None], marker: Mapping[str, Any], **more: Any
+) -> dict[str, Any]:
+    """Horizontal bars of one legend entry; what a hover says is in ``hovertext``."""
+    words: dict[str, Any] = {
+        "type": "bar",
+        "orientation": "h",
+        "name": name,
+        "y": list(y),
+        "x": list(x),
+        "width": BAR,
+        "marker": dict(marker),
+        "hoverinfo": "text",
+    }
+    if "text" in more:
+        words |= {"textposition": "outside", "cliponaxis": False}
     return words | more
 
 

@@ -12,6 +12,7 @@ from m3probe.present.html import palette
 from m3probe.present.html.figure import Figure
 from m3probe.present.html.figures._plot import (
     axis,
+    bars,
     grouped,
     hover,
     label,
@@ -32,7 +33,7 @@ SMALLEST, LARGEST = 8.0, 34.0
 """Diameters in pixels of points without time and with all of it."""
 MARGIN = 2.0
 """Roofs go on so many times beyond the points."""
-PARTS = 8
+PARTS = 6
 OTHERS = 4
 Point = tuple[RooflineRow, float, float]
 """Row, operations a byte, operations a second."""
@@ -62,8 +63,8 @@ def _scatter(view: View, found: Roofline) -> tuple[Figure, ...]:
             data=(*_roofs(found, drawn), *(_marks(view, phase, some, most) for phase, some in kinds.items())),
             layout=layout(
                 460,
-                axis("operations a byte (least bytes)", type="log", exponentformat="power", dtick=1),
-                axis("TFLOP/s reached", type="log", exponentformat="power"),
+                axis("operations a byte (least bytes)", type="log", exponentformat="none", dtick=1),
+                axis("TFLOP/s reached", type="log", exponentformat="none", dtick=1),
                 showlegend=True,
             ),
             rows=_grid(drawn),
@@ -94,6 +95,11 @@ def _says(found: Roofline, drawn: Sequence[Point], every: int) -> str:
         )
     without = len(found.rows) - every
     said += f"; {every - len(drawn):,} more with less time are in the table" if every > len(drawn) else ""
+    said += (
+        "; a hollow mark is a part of a step, whose shapes stand beside it"
+        if any(row.part for row, *_ in drawn)
+        else ""
+    )
     return f"{said}{f'; {without:,} more have no operations, bytes or time and no place here' if without else ''}."
 
 
@@ -222,7 +228,6 @@ def _step(found: Roofline) -> tuple[Figure, ...]:
                 axis("ms, mean of a decode step", rangemode="tozero"),
                 rows_axis(names),
                 barmode="stack",
-                bargap=0.3,
                 showlegend=True,
             ),
             rows=_floor_grid(row),
@@ -233,18 +238,16 @@ def _step(found: Roofline) -> tuple[Figure, ...]:
 def _bar(
     name: str, at: list[int], ns: Sequence[float], hue: str, shape: str, names: list[str], more: str = ""
 ) -> dict[str, object]:
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "name": label(name),
-        "y": at,
-        "x": [near(value / 1e6) for value in ns],
-        "marker": palette.filled((hue, shape)),
-        "hoverinfo": "text",
-        "hovertext": [
+    return bars(
+        label(name),
+        at,
+        [near(value / 1e6) for value in ns],
+        palette.filled((hue, shape)),
+        showlegend=bool(shape or hue != palette.GREY),
+        hovertext=[
             hover(f"{names[y]}, {name}: {ms(value, 3)} ms", more.strip("; ")) for y, value in zip(at, ns, strict=True)
         ],
-    }
+    )
 
 
 def _floor_says(row: DecodeFloorRow) -> str:

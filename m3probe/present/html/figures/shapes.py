@@ -109,6 +109,12 @@ def _name(weight: Weight) -> str:
     return f"{module or op.removeprefix('aten::')} {n} x {k}"
 
 
+def _names(drawn: Drawn) -> list[str]:
+    """A name for each row; the operator stands behind names that two rows share."""
+    often = Counter(map(_name, drawn.weights))
+    return [f"{_name(one)} {one[1]}" if often[_name(one)] > 1 else _name(one) for one in drawn.weights]
+
+
 def _cells(drawn: Drawn) -> dict[str, object]:
     cells = [[drawn.cells.get((weight, column), []) for column in drawn.columns] for weight in drawn.weights]
     counts = [[sum(row.count for row in rows) for rows in line] for line in cells]
@@ -181,13 +187,13 @@ def _layout(drawn: Drawn) -> dict[str, object]:
     return layout(
         rows_height(len(drawn.weights)) + 60,
         axis(
-            f"M, rows of a call ({of})" if of else "M, rows of a call",
+            f"M, rows ({of})" if of else "M (rows)",
             tickvals=list(range(len(ticks))),
             ticktext=ticks,
             range=[-0.5, max(len(ticks), 4) - 0.5],
             showgrid=False,
         ),
-        rows_axis([label(_name(weight)) for weight in drawn.weights]),
+        rows_axis(_names(drawn)),
     )
 
 

@@ -12,7 +12,9 @@ from m3probe.present._numbers import UNKNOWN, ms, percent, plural
 from m3probe.present.html import palette
 from m3probe.present.html.figure import Figure
 from m3probe.present.html.figures._plot import (
+    WIDE,
     axis,
+    bars,
     grouped,
     hover,
     label,
@@ -31,8 +33,6 @@ from m3probe.present.sheets.targets import target
 MOST_BARS = 2000
 """Bars of one plot: more than a wide screen has pixels; beyond it neighbours share one."""
 MOST_LINES = 200
-WIDE = 100.0
-"""From this ratio of largest to smallest on a scale is logarithmic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,6 @@ def _timeline(rows: Sequence[StepRow]) -> tuple[Figure, ...]:
                 axis("ms from the first step of each rank", rangemode="tozero"),
                 rows_axis([_rank(rank) for rank in ranks]),
                 barmode="overlay",
-                bargap=0.3,
                 showlegend=True,
             ),
             rows=_grid(rows),
@@ -120,20 +119,15 @@ def _says(rows: Sequence[StepRow], ranks: Sequence[int | None], each: int) -> st
 def _bars(
     phase: str, spans: list[Span], ranks: list[int | None], rows: Sequence[StepRow], each: int
 ) -> dict[str, object]:
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "name": label(phase),
-        "y": [ranks.index(span.rank) for span in spans],
-        "base": [round(span.begin_ms, 3) for span in spans],
-        "x": [round(span.end_ms - span.begin_ms, 3) for span in spans],
-        "marker": {"color": palette.phase(phase), "line": {"width": 0}},
-        "hoverinfo": "text",
-        "hovertext": [_hover(rows, span) for span in spans],
-        "customdata": [target("step", span.steps[0]) for span in spans]
-        if each == 1
-        else [target("steps")] * len(spans),
-    }
+    return bars(
+        label(phase),
+        [ranks.index(span.rank) for span in spans],
+        [round(span.end_ms - span.begin_ms, 3) for span in spans],
+        palette.filled((palette.phase(phase), "")),
+        base=[round(span.begin_ms, 3) for span in spans],
+        hovertext=[_hover(rows, span) for span in spans],
+        customdata=[target("step", span.steps[0]) if each == 1 else target("steps") for span in spans],
+    )
 
 
 def _hover(rows: Sequence[StepRow], span: Span) -> str:

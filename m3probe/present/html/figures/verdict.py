@@ -11,6 +11,7 @@ from m3probe.present.html import palette
 from m3probe.present.html.figure import Figure
 from m3probe.present.html.figures._plot import (
     axis,
+    bars,
     grouped,
     hover,
     label,
@@ -75,21 +76,16 @@ def _other(row: RankedRow, basis: str) -> str:
 
 def _trace(sure: str, shown: list[Shown], basis: str) -> dict[str, object]:
     """Bars of one confidence, from the lower to the upper bound."""
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "name": sure if sure == "untrusted" else f"{sure} confidence",
-        "y": [at for at, *_ in shown],
-        "base": [near(100 * bound.low) for _, _, bound, _ in shown],
-        "x": [near(100 * (bound.high - bound.low)) for _, _, bound, _ in shown],
-        "marker": palette.filled(palette.CONFIDENCE.get(sure, palette.CONFIDENCE["low"])),
-        "text": [f"{percent(bound.high)} %{_other(row, basis)}" for _, row, bound, _ in shown],
-        "textposition": "outside",
-        "cliponaxis": False,
-        "hoverinfo": "text",
-        "hovertext": [_hover(one) for one in shown],
-        "customdata": [target("finding", row.finding) for _, row, _, _ in shown],
-    }
+    return bars(
+        sure if sure == "untrusted" else f"{sure} confidence",
+        [at for at, *_ in shown],
+        [near(100 * (bound.high - bound.low)) for _, _, bound, _ in shown],
+        palette.filled(palette.CONFIDENCE.get(sure, palette.CONFIDENCE["low"])),
+        base=[near(100 * bound.low) for _, _, bound, _ in shown],
+        text=[f"{percent(bound.high)} %{_other(row, basis)}" for _, row, bound, _ in shown],
+        hovertext=[_hover(one) for one in shown],
+        customdata=[target("finding", row.finding) for _, row, _, _ in shown],
+    )
 
 
 def _hover(one: Shown) -> str:
@@ -110,9 +106,8 @@ def _layout(shown: list[Shown], bases: list[str]) -> dict[str, object]:
     return layout(
         rows_height(len(shown), legend=1),
         axis(f"at most, % of {of}", range=[0, near(max(most * ROOM, 0.1))]),
-        rows_axis([label(name) for name in names]),
+        rows_axis(names),
         showlegend=True,
-        bargap=0.35,
         barmode="overlay",
     )
 
