@@ -36,13 +36,15 @@ PLOTS = {
     "benchmark": ("_compare_benchmark", "_compare_laws"),
 }
 """Anchor -> modules of ``figures/``."""
+LEFT_OUT = 6
+"""Sentences of what was left out for each pair; the run's page has all."""
 NOTHING = {
     "ratios": "No ratio with a contract was measured.",
     "change": "No steps of one phase and about the same rows were timed in two runs: a trace of each would tell.",
     "compared-paths": "No run tells of fast paths: a trace, a live recording or --recipe would.",
     "trail": "No next bottleneck is named of two runs: a trace or a live recording of each would tell.",
     "step-times": "No run's steps have times: a trace of each would tell.",
-    "benchmark": "No client's figures of both: the results of vLLM's benchmark client beside each trace would tell.",
+    "benchmark": "No point was measured by the clients of two runs: results of vLLM's benchmark client at one load would tell.",
 }
 """What a section without a plot says, with what would tell."""
 
@@ -64,8 +66,8 @@ def _section(view: View, found: CompareReport, name: str) -> Section:
     title, asks = SECTIONS[name]
     figures, failed = figures_of(view, *PLOTS[name])
     first = [*failed, *_first(found, name)]
-    if not figures and not first and name in NOTHING:
-        first = [Said(NOTHING[name], q.UNPROVEN)]
+    if not figures and name in NOTHING and not (name == "ratios" and first):
+        first = [Said(NOTHING[name], q.UNPROVEN), *first]
     return Section(title, name, figures=figures, asks=asks, first=tuple(first))
 
 
@@ -85,6 +87,13 @@ def _first(found: CompareReport, name: str) -> list[Said]:
             for pair in found.pairs
             for one in pair.credits
             for line in credited(one)
+        ]
+    if name == "benchmark":
+        said = [
+            Said(f"{pair.after}: left out of {out.side.upper()}: {out.name}: {out.why}", q.WARN)
+            for pair in found.pairs
+            if pair.metrics
+            for out in pair.metrics.left_out[:LEFT_OUT]
         ]
     more = len(found.pairs) - MOST_PAIRS
     if name in ("ratios", "change", "benchmark") and more > 0:

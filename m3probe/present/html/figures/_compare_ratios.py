@@ -89,10 +89,12 @@ def _ratios(pair: Pair) -> Iterator[Ratio]:
 def _step(change: PhaseChange, ratio: float, before_ns: float) -> Ratio:
     """A traced step: its change counts from two standard errors on."""
     band = None if change.error_ns is None else 2 * change.error_ns / before_ns
-    exact = f"{fixed(before_ns / 1e6, 3)} → {fixed((change.after_ns or 0.0) / 1e6, 3)} ms"
+    exact = f"traced {step_name(change)}: {fixed(before_ns / 1e6, 3)} → {fixed((change.after_ns or 0.0) / 1e6, 3)} ms"
     exact += f"; unsure: {change.doubt}" if change.doubt else ""
     verdict = "unproven" if change.doubt else change.verdict
-    return Ratio(f"traced {step_name(change).replace(' step', '')}", ratio, band, verdict, exact)
+    return Ratio(
+        f"{change.phase} step{'' if change.rows is None else f' ≤ {change.rows:,}'}", ratio, band, verdict, exact
+    )
 
 
 def step_name(change: PhaseChange) -> str:
