@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from m3probe.model.bench_report import BenchSection
 from m3probe.model.clock import ClockSection
 from m3probe.model.findings import Bound, Finding
+from m3probe.model.idle_report import IdleSection
 from m3probe.model.live_report import LiveSection
 from m3probe.model.path_report import PathsSection
 from m3probe.model.roofline_report import RooflineSection
@@ -271,10 +272,8 @@ class QueueRow:
     Args:
         queue: ``client``, ``admission``, ``prefill``, ``kv_transfer`` (with its stage behind a dot), ``decode``, ``front_end``.
         server: which of several; empty where there is one.
-        length_mean: requests in it over the time seen: sampled, or where ``basis`` is ``little`` throughput times time in it.
-        growth_per_s: requests a second, by a straight line through the samples.
-        arrivals_per_s: requests a second that came into it; ``served_per_s`` that left it.
-        wait_ns: mean time of a request in it.
+        length_mean: sampled, or where ``basis`` is ``little`` throughput times time in it; ``growth_per_s`` by a straight line.
+        arrivals_per_s: requests a second that came into it; ``served_per_s`` that left it; ``wait_ns``: mean time in it.
         trend: ``empty steady grows drains rose_and_fell``, or empty where too few samples tell.
         basis: ``sampled`` or ``little``.
     """
@@ -354,6 +353,7 @@ Section = (
     | BenchSection
     | ClockSection
     | RooflineSection
+    | IdleSection
 )
 S = TypeVar("S")
 

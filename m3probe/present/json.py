@@ -17,6 +17,7 @@ from m3probe.model.bench_report import BenchSection
 from m3probe.model.clock import ClockSection
 from m3probe.model.compare_report import CompareReport
 from m3probe.model.doctor_report import DoctorReport
+from m3probe.model.idle_report import IdleSection
 from m3probe.model.live_report import LiveSection
 from m3probe.model.path_report import PathsSection
 from m3probe.model.recipe_report import RecipeReport
@@ -64,6 +65,7 @@ def report_json(report: Report) -> str:
     document["bench"] = answer.section(BenchSection)
     joined = answer.section(ClockSection)
     document["clocks"] = None if joined is None else joined.clocks
+    document["idle"] = answer.section(IdleSection)
     document["findings"] = answer.findings
     last = answer.section(BottleneckSection)
     document["next_bottleneck"] = None if last is None else last.next_bottleneck
