@@ -18,6 +18,7 @@ from runs_kit import bench, run
 from test_tui_comparison import metric, pair, part, report, run_row, steps
 from tree import ROOT
 
+from m3probe.cli import main
 from m3probe.comparing import AskedRun, compare
 from m3probe.model.compare_bench import BenchComparison, MetricVerdict, WorkloadPoint
 from m3probe.model.compare_report import OTHER, CompareReport, Contract, Moved, Topic, TrailRow
@@ -313,3 +314,28 @@ def test_points_of_other_lengths_are_told_apart() -> None:
     assert "c8 8,000/128" in figures["points"].says
     near = BenchComparison((*at("4,000").pairs, *at("4,001").pairs))
     assert drawn(report(pair("x", metrics=near)))["points"].data[0]["mode"] == "lines+markers+text"
+
+
+# --- the command line ----------------------------------------------------------------------------------------
+
+
+def said(monkeypatch: pytest.MonkeyPatch, *more: object) -> int:
+    runs = [str(SAMPLE / name) for name in ("graphs", "flat")]
+    monkeypatch.setattr("sys.argv", ["m3probe", "compare", *runs, *map(str, more), "--json", "--no-progress"])
+    return main()
+
+
+def test_the_page_is_written_beside_the_json(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "compare.html"
+    assert said(monkeypatch, "--html", page, "--require", "faster") == 4  # the page is there whatever was required
+    out, err = capfd.readouterr()
+    assert json.loads(out)["runs"][1]["name"] == "flat"
+    assert f"{page}: " in err
+    assert "flat against graphs" in page.read_text(encoding="utf-8")
+    script = tmp_path / "serve.sh"
+    script.write_text("vllm serve x\n")
+    for word, where, code in (("--recipe", script, 2), ("--recipe", tmp_path / "gone" / "x.html", 3)):
+        assert said(monkeypatch, word, script, "--html", where) == code
+    assert script.read_text() == "vllm serve x\n"
