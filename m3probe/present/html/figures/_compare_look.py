@@ -25,7 +25,7 @@ MORE, LESS = HUES[1], HUES[0]
 """What grew, and what shrank: neither is good by itself."""
 LENGTHS = 0.02
 """Share by which lengths may differ and still need not be told apart at every point."""
-ROOM = 0.22
+ROOM = 0.36
 """Of a signed axis, on each side: what ``+21,082.7`` needs on a phone."""
 
 

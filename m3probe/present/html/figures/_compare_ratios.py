@@ -25,7 +25,12 @@ STYLES = {
     "unproven": ("unproven", look.WARN, "circle-open"),
 }
 """Verdict -> (legend, colour, symbol); of latencies less is better, so that the symbol tells it and not the side."""
-TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 1, 1.1, 1.25, 2, 5, 10, 20, 50, 100)
+TICKS = {
+    3.0: (0.5, 0.6, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2),
+    30.0: (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20),
+    float("inf"): (0.001, 0.01, 0.1, 0.3, 1, 3, 10, 100, 1000),
+}
+"""Highest over lowest ratio on the axis -> its numbers: what a phone has room for."""
 WIDEST = 4.0
 """A whisker widens the axis by this factor at most: noise of 300 % would press the points together."""
 EDGE = 1.12
@@ -155,9 +160,8 @@ def _layout(known: Sequence[Ratio]) -> dict[str, Any]:
     from math import log10
 
     low, high = _range(known)
-    ticks = [tick for tick in TICKS if low <= tick <= high]
-    wide = high / low > 3
-    ticks = [tick for tick in ticks if not wide or tick not in (0.8, 0.9, 1.1, 1.25)]
+    every = next(ticks for most, ticks in TICKS.items() if high / low <= most)
+    ticks = [tick for tick in every if low <= tick <= high]
     line = {
         "type": "line",
         "x0": 1,
