@@ -13,6 +13,7 @@ from tree import ROOT
 
 from m3probe.model.view import View, Word
 from m3probe.present.html._assets import digest
+from m3probe.present.html._plots import figures_of
 from m3probe.present.html._tables import FIRST, MOST, table
 from m3probe.present.html._text import html, script_json
 from m3probe.present.html.document import PLOTS, report_html
@@ -106,11 +107,20 @@ def test_page_without_a_plot_carries_no_plotly() -> None:
     assert len(bare) < 40_000
 
 
-def test_all_plots_of_the_report_are_there() -> None:
-    from importlib.util import find_spec
+def test_a_plot_that_fails_takes_no_page_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_view: View) -> None:
+        raise ValueError("<b>no such row")
 
-    names = [name for several in PLOTS.values() for name in several]
-    assert [name for name in names if find_spec(f"m3probe.present.html.figures.{name}") is None] == []
+    monkeypatch.setattr("m3probe.present.html.figures.steps.figures", broken)
+    said = report_html(view_of(GRAPH))
+    assert "The plot steps could not be drawn (ValueError: &lt;b&gt;no such row)" in said
+    assert said.count('<figure class="plot"') > 3
+
+
+@pytest.mark.parametrize("name", ["h200-m3-tp4rank-graph.pt.trace.json.gz", "live-cpu-moe-tp2", "live-h200-m3-attach"])
+def test_no_plot_of_a_sample_fails(name: str) -> None:
+    for plots in PLOTS.values():
+        assert figures_of(view_of(SAMPLES / name), *plots)[1] == ()
 
 
 # --- foreign text -----------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from importlib.util import find_spec
 
 from m3probe.model.view import View
 from m3probe.present.html._tables import table
@@ -22,8 +21,6 @@ def figures_of(view: View, *names: str) -> tuple[tuple[Figure, ...], tuple[Said,
     found: list[Figure] = []
     failed = []
     for name in names:
-        if find_spec(f"{FIGURES}.{name}") is None:
-            continue
         try:
             found += _module(name)(view)
         except Exception as error:  # noqa: BLE001 - the tables below hold the same figures

@@ -73,7 +73,7 @@ def _next(view: View) -> Section:
         return Section("Next bottleneck", "overview", (Said(f"{UNKNOWN} {lacks(view)}", "unproven"),))
     rows = ordered(report, Lens())
     claim, *worth = next_said(report, rows, queues_only=queues_alone(view))
-    first: list[Block] = [replace(claim, text=claim.text.removeprefix("Next: ")), *worth]
+    first: list[Block] = [replace(claim, text=claim.text.removeprefix("Next: ").removeprefix(f"{UNKNOWN}  ")), *worth]
     below: list[Block] = [*misled(report)]
     section = report.answer.section(BottleneckSection)
     found = section.next_bottleneck if section else None

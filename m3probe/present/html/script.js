@@ -158,6 +158,12 @@
     const of = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
     return { ink: of("ink"), dim: of("dim"), line: of("line"), ground: of("ground"), panel: of("panel") };
   };
+  // an axis title does not wrap by itself, and a phone would cut it
+  const wrapped = (title) => {
+    const text = title && title.text;
+    if (innerWidth > 600 || !text || text.includes("<br>")) return title;
+    return { ...title, text: text.replace(/(.{24,38}?) /g, "$1<br>") };
+  };
   const themed = (layout) => {
     const { ink, dim, line, ground } = colours();
     const made = {
@@ -169,7 +175,10 @@
       modebar: { bgcolor: "rgba(0,0,0,0)", color: dim, activecolor: ink },
     };
     for (const name of new Set([...Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key)), "xaxis", "yaxis"]))
-      made[name] = { ...layout[name], gridcolor: line, zerolinecolor: line, linecolor: line, tickcolor: line };
+      made[name] = {
+        ...layout[name], title: wrapped((layout[name] || {}).title),
+        gridcolor: line, zerolinecolor: line, linecolor: line, tickcolor: line,
+      };
     return made;
   };
   const config = {
