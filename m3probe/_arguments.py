@@ -159,6 +159,7 @@ def _add_compare(verbs: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument("--gate", type=_values.count, metavar="N", help=gate)
     parser.add_argument("--explain", action="store_true", help="with the arithmetic, and everything that was matched")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    add_html(parser)
     parser.add_argument("--no-progress", action="store_true", help="no progress on stderr")
     known = parser.add_argument_group("the configuration of the runs (once for all of them, or --recipe once for each)")
     known.add_argument("--model-config", type=_values.path, metavar="FILE", help="the served model's config.json")

@@ -73,5 +73,6 @@ def server(args: argparse.Namespace, file: Path | None) -> Server:
 def inputs(args: argparse.Namespace) -> list[Path]:
     """Every file and folder that the command line names to be read."""
     single = ("rules", "recipe", "env_file", "model_config", "vllm_path", "eval", "eval_baseline", "cosine")
-    named = (getattr(args, word, None) for word in (*single, "metric", "metric_baseline"))
-    return [*args.paths, *args.tuned_table, *(path for path in named if path is not None)]
+    named = (getattr(args, word, None) for word in (*single, "evals", "metric", "metric_baseline"))
+    several = (each if isinstance(each, list) else [each] for each in named if each is not None)  # compare: one a run
+    return [*args.paths, *args.tuned_table, *(path for paths in several for path in paths)]

@@ -12,6 +12,7 @@ from m3probe import _streams, _writing
 from m3probe.present.escape import safe
 
 if TYPE_CHECKING:
+    from m3probe.model.compare_report import CompareReport
     from m3probe.model.recording import Recording
     from m3probe.model.report import Report
 
@@ -50,3 +51,12 @@ def report_page(paths: Sequence[Path], rec: Recording, report: Report) -> str:
     from m3probe.viewing.offline import title_of, view_of
 
     return report_html(view_of(title_of(paths), rec, report, None, time.time()))
+
+
+def compare_page(compared: CompareReport) -> str:
+    """A comparison as one HTML file."""
+    from m3probe.model.view import View, Word
+    from m3probe.present.html.compare_document import compare_html
+
+    title = " against ".join((", ".join(run.name for run in compared.runs[1:]), compared.runs[0].name))
+    return compare_html(View(title, Word.READ, time.time(), compare=compared))

@@ -16,6 +16,7 @@ from m3probe.errors import M3ProbeError, UnreadableInput, UsageError
 
 if TYPE_CHECKING:
     from m3probe._outputs import Outputs
+    from m3probe.model.compare_report import CompareReport
     from m3probe.model.report import Report
     from m3probe.model.view import Feed
 
@@ -136,12 +137,14 @@ def compare(args: argparse.Namespace) -> int:
     """Hold runs against the first one: ``m3probe compare A B ...``."""
     from dataclasses import replace
 
+    from m3probe._pages import begin_page, compare_page, write_page
     from m3probe.comparing import AskedRun, exit_code
     from m3probe.comparing import compare as compared
     from m3probe.present.progress import progress
     from m3probe.workload import Quality
 
     files = runs_of(args)
+    begin_page(args.html, [*given.inputs(args), *(path for _, paths in files for path in paths)])
     told_of = zip(files, recipes_of(args, len(files)), evals_of(args, len(files)), strict=True)
     runs = [
         AskedRun(paths, name, replace(given.workload(args, recipe), quality=Quality(graded)))
@@ -149,14 +152,19 @@ def compare(args: argparse.Namespace) -> int:
     ]
     with progress(enabled=not args.no_progress and _streams.is_terminal(sys.stderr)) as told:
         report = compared(runs, args.require, told, args.gate)
+    status = _said(_compare_text(report, args), exit_code(report))
+    write_page(args.html, lambda: compare_page(report))
+    return status
+
+
+def _compare_text(report: CompareReport, args: argparse.Namespace) -> str:
     if args.json:
         from m3probe.present.json import compare_json
 
-        return _said(compare_json(report), exit_code(report))
+        return compare_json(report)
     from m3probe.present.compare_text import compare_text
 
-    text = compare_text(report, _width(), _color(), ascii_only=_plain(), explain=args.explain)
-    return _said(text, exit_code(report))
+    return compare_text(report, _width(), _color(), ascii_only=_plain(), explain=args.explain)
 
 
 def recipe(args: argparse.Namespace) -> int:
