@@ -2,7 +2,9 @@
 
 M3ProbeError
  +-- UsageError        exit 2  wrong words on the command line or in a rules file
+ |    +-- MissingExtra           what was asked for needs a package that is not installed
  +-- UnreadableInput   exit 3  missing, unreadable, or not what it should be
+ +-- UnwrittenResult   exit 3  the result cannot be written
 """
 
 
@@ -35,7 +37,29 @@ class UsageError(M3ProbeError):
     exit_code = 2
 
 
+class MissingExtra(UsageError):
+    """What was asked for needs a package that m3probe does not install by itself.
+
+    Args:
+        package: as it is imported.
+        extra: the one of m3probe's extras that brings it.
+        why: what its import said.
+    """
+
+    def __init__(self, package: str, extra: str, why: object) -> None:
+        super().__init__(
+            f"{package} cannot be imported ({why})",
+            next_move=f"pip install 'm3probe[{extra}]', or from a clone pip install '.[{extra}]'",
+        )
+
+
 class UnreadableInput(M3ProbeError):
     """An input is missing, cannot be opened, or is not what it should be."""
+
+    exit_code = 3
+
+
+class UnwrittenResult(M3ProbeError):
+    """A file that was asked for cannot be written; what was there before still is."""
 
     exit_code = 3

@@ -1,6 +1,8 @@
 """Where the tree's rooms lie and what is in them; shared by the tests that look at files instead of behaviour."""
 
 import os
+import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,12 +16,22 @@ ROOMS = {
 }
 
 
+def kept_files() -> list[str]:
+    """Every file of the tree that git keeps or would keep, below the root; skips where this is no clone of it."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    if not (ROOT / ".git").exists():
+        pytest.skip("no clone: git alone knows which files are the tree's")
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return sorted(name for name in said.split("\0") if name and (ROOT / name).is_file())
+
+
 def room_files(folder: str) -> list[Path]:
     """Every file of one top-level folder that git would keep; a folder that does not exist yet has none."""
     found = (path for path in (ROOT / folder).rglob("*") if path.is_file())
     return sorted(path for path in found if "__pycache__" not in path.parts and path.suffix != ".pyc")
 
 
+@cache
 def installed_names() -> dict[str, Path]:
     """Path inside the wheel -> file on disk, for every file of every room that has code."""
     names: dict[str, Path] = {}
@@ -30,6 +42,7 @@ def installed_names() -> dict[str, Path]:
     return names
 
 
+@cache
 def modules() -> dict[str, Path]:
     """Dotted import name -> source file, for every module of every room that has code."""
     sources = {name: path for name, path in installed_names().items() if name.endswith(".py")}

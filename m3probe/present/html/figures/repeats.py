@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from m3probe.model.report import PhaseRow, RepeatRow, RepeatsSection, SummarySection
+from m3probe.model.repeat_report import RepeatRow, RepeatsSection
+from m3probe.model.report import PhaseRow, SummarySection
 from m3probe.model.view import View
 from m3probe.present._numbers import fixed, ms, percent, plural, us
 from m3probe.present.html import palette
