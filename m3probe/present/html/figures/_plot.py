@@ -40,7 +40,7 @@ def label(text: str, most: int = 2 * LABEL) -> str:
 
 def beside(text: str) -> str:
     """Foreign text as a label beside a row: on two lines at most, broken at a space where there is one."""
-    shown = middle_cut(safe(text), 2 * LABEL)
+    shown = safe(text)
     if len(shown) <= LABEL:
         return _escaped(shown)
     at = shown.rfind(" ", 0, LABEL + 1)
