@@ -66,7 +66,7 @@ def _says(planes: BytePlanes, kinds: Sequence[Kind], drawn: Sequence[Kind]) -> s
     said += f"; nothing was seen of {listed(quiet)}, which proves nothing about it" if quiet else ""
     said += f"; {len(kinds) - len(drawn)} smaller kinds are not drawn" if len(drawn) < len(kinds) else ""
     count = len(planes.not_provable)
-    return f"{said}{f'; {count} more cannot be proven here, each with its reason below' if count else ''}."
+    return f"{said}{f'; {count} more cannot be proven here, each with its reason in its row' if count else ''}."
 
 
 def _bytes(drawn: Sequence[Kind], reasons: Sequence[str]) -> list[dict[str, object]]:

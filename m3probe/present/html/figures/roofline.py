@@ -63,7 +63,7 @@ def _scatter(view: View, found: Roofline) -> tuple[Figure, ...]:
                 axis("TFLOP/s reached", type="log", exponentformat="none", dtick=1),
                 showlegend=True,
             ),
-            rows=_grid(drawn),
+            rows=_grid(view, drawn),
         ),
     )
 
@@ -179,7 +179,7 @@ def _opens(view: View, row: RooflineRow) -> str:
     return target("finding", found) if q.named(view, found) else ""
 
 
-def _grid(drawn: Sequence[Point]) -> Grid:
+def _grid(view: View, drawn: Sequence[Point]) -> Grid:
     lines = [
         (
             word(_name(row)),
@@ -195,4 +195,4 @@ def _grid(drawn: Sequence[Point]) -> Grid:
         for row, x, y in drawn
     ]
     heads = ("what", "phase", "times", "operations a byte", "TFLOP/s", "least µs", "took µs", "x least", "bound by")
-    return table("What ran beside its least time", heads, lines)
+    return table("What ran beside its least time", heads, lines, [_opens(view, row) for row, *_ in drawn])
