@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -32,7 +32,7 @@ class Block:
         bad: told how many cells of whole numbers hold something else.
     """
 
-    def __init__(self, path: Path, columns: dict[str, Sequence[str]], rows: int, bad: Callable[[int], None]) -> None:
+    def __init__(self, path: Path, columns: Mapping[str, Sequence[str]], rows: int, bad: Callable[[int], None]) -> None:
         self.path = path
         self._columns = columns
         self._bad = bad

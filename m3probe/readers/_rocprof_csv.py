@@ -15,7 +15,6 @@ _KINDS = (
 _NAME = re.compile(rf"(?:(?P<prefix>.*)_)?(?P<kind>{'|'.join(_KINDS)})\.csv(?:\.gz)?")
 _PID = re.compile(r"(?:.*_)?(\d{1,10})")
 KERNELS, API, COPIES, ALLOCATIONS, AGENTS, STATS = "kernels", "api", "copies", "allocations", "agents", "stats"
-_TIMES = {"start_timestamp", "end_timestamp"}
 
 
 def kind_of(header: Iterable[str]) -> str:
@@ -25,19 +24,17 @@ def kind_of(header: Iterable[str]) -> str:
     counters, and rocprofiler-compute's one column for each: both are none of these.
     """
     names = set(header)
-    if {"name", "calls", "totaldurationns"} <= names:
-        return STATS
-    if {"agent_type", "node_id"} <= names:
-        return AGENTS
-    if not names >= _TIMES or names & {"counter_name", "arch_vgpr", "wave_size"}:
-        return ""
-    if "kernel_name" in names and ("kind" in names or {"gpu_id", "correlation_id"} <= names):
-        return KERNELS
-    if {"domain", "function"} <= names:
-        return API
-    if {"kind", "direction"} <= names:
-        return COPIES
-    return ALLOCATIONS if {"kind", "operation"} <= names else ""
+    timed = names >= {"start_timestamp", "end_timestamp"} and not names & {"counter_name", "arch_vgpr", "wave_size"}
+    dispatches = "kernel_name" in names and ("kind" in names or {"gpu_id", "correlation_id"} <= names)
+    tests = {
+        STATS: {"name", "calls", "totaldurationns"} <= names,
+        AGENTS: {"agent_type", "node_id"} <= names,
+        KERNELS: timed and dispatches,
+        API: timed and {"domain", "function"} <= names,
+        COPIES: timed and {"kind", "direction"} <= names,
+        ALLOCATIONS: timed and {"kind", "operation"} <= names,
+    }
+    return next((kind for kind, holds in tests.items() if holds), "")
 
 
 def header_of(head: bytes) -> list[str]:

@@ -92,7 +92,7 @@ def _part(domain: str) -> str:
 
 def collectives(names: Array, builder: RecordingBuilder) -> Array:
     """String id of the collective that each RCCL call is; -1 for calls that move nothing (groups, communicators)."""
-    known = {name: NONE for name in np.unique(names).tolist()}
+    known = dict.fromkeys(np.unique(names).tolist(), NONE)
     for name in known:
         said = _RCCL.fullmatch(builder.strings[name])
         if said:

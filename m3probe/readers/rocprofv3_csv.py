@@ -50,9 +50,9 @@ def read(path: Path, builder: RecordingBuilder, progress: Progress, *, in_folder
     builder.joined.update(file for file in files if file != path)
     if len(failed) == len(files):
         raise failed[0]
-    for error in failed:
-        text = f"left out, {error.what}: what it holds is in no figure"
-        builder.note([Note("unread", text, error.where, lossy=True)])
+    for fault in failed:
+        text = f"left out, {fault.what}: what it holds is in no figure"
+        builder.note([Note("unread", text, fault.where, lossy=True)])
     if run.tables:
         run.add(in_folder=in_folder)
 
