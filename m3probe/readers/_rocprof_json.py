@@ -6,7 +6,6 @@ dispatches: 0.16 s of CPU for the document and 0.2 s for the records on a shared
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,6 +25,9 @@ _LOOK_BACK = 64 * 1024
 _EMPTY = msgspec.Raw(b"[]")
 _FIRST_KEY = re.compile(rb'\[\s*\{\s*("[\w ]{1,64}")\s*:')
 _ELEMENT = re.compile(rb"\}\s*,\s*(?=\{)")
+_ESCAPE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\(u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
+)
 _CLOSERS = (b"]}}]}", b"]}]}")
 """What a document lacks that was cut in an array of ``buffer_records``, or in one beside it."""
 
@@ -190,18 +192,22 @@ class Results:
         if raw is None:
             return
         many, one = msgspec.json.Decoder(list[kind]), msgspec.json.Decoder(kind)  # type: ignore[valid-type]
-        for window in _windows(memoryview(raw)):
+        text = memoryview(raw)
+        for start, window in _windows(text):
             try:
                 yield many.decode(window)
+                continue
             except UNDECODABLE:
-                yield list(self._one_by_one(window, one.decode))
-
-    def _one_by_one(self, window: bytes, decode: Callable[[Any], Record]) -> Iterator[Record]:
-        try:
-            pieces = msgspec.json.decode(window, type=list[msgspec.Raw])
-        except UNDECODABLE:  # no array at all
-            self.damage.lost += 1
+                pass
+            pieces = _pieces(window)
+            if pieces is not None:
+                yield list(self._one_by_one(pieces, one.decode))
+                continue
+            # cut inside a record that holds such objects itself: the rest in one go
+            yield list(self._one_by_one(_pieces(b"[" + bytes(text[start:])) or [], one.decode))
             return
+
+    def _one_by_one(self, pieces: list[msgspec.Raw], decode: Callable[[Any], Record]) -> Iterator[Record]:
         for piece in pieces:
             try:
                 yield decode(piece)
@@ -213,7 +219,7 @@ class Results:
             return _DOCUMENT.decode(text)
         except UNDECODABLE as error:
             first = error
-        repaired = without_loss(bytes(text), self.damage)
+        repaired = self._whole_characters(without_loss(bytes(text), self.damage))
         for candidate in (repaired, *_closed(repaired)):
             try:
                 found = _DOCUMENT.decode(candidate)
@@ -226,35 +232,51 @@ class Results:
             what, where=str(self.path), next_move="Record again; let the profiled process end by itself"
         )
 
+    def _whole_characters(self, text: bytes) -> bytes:
+        r"""Halves of characters (``\ud800`` without its other half) written as text."""
+
+        def fix(match: re.Match[bytes]) -> bytes:
+            if match[1] is None:
+                return match[0]
+            self.damage.bad_utf8 += 1
+            return b"\\\\" + match[1]
+
+        return _ESCAPE.sub(fix, text)
+
+
+def _pieces(window: bytes) -> list[msgspec.Raw] | None:
+    """The elements of an array; None where it is malformed."""
+    try:
+        return msgspec.json.decode(window, type=list[msgspec.Raw])
+    except UNDECODABLE:
+        return None
+
 
 def text_of(raw: msgspec.Raw, damage: Damage) -> str:
-    r"""A name; bytes that are no UTF-8 and halves of characters are written ``\xNN`` and ``\udNNN``."""
-    try:
-        return msgspec.json.decode(raw, type=str)
-    except UNDECODABLE:
-        pass
-    try:
-        found = json.loads(without_loss(bytes(raw), damage))
-    except ValueError:
-        return ""
-    return found.encode("utf-8", "backslashreplace").decode() if isinstance(found, str) else ""
+    r"""A name, bytes that are no UTF-8 written ``\xNN`` (raw texts are not checked with the document); "" for no text."""
+    for text in (raw, None):
+        try:
+            return msgspec.json.decode(without_loss(bytes(raw), damage) if text is None else text, type=str)
+        except UNDECODABLE:
+            continue
+    return ""
 
 
-def _windows(text: memoryview) -> Iterator[bytes]:
-    """An array cut into arrays between elements: where one ends and the next begins with the first element's first key."""
+def _windows(text: memoryview) -> Iterator[tuple[int, bytes]]:
+    """(place, piece as an array of its own): cut where one ends and the next begins with the first one's first key."""
     first = _FIRST_KEY.match(text)
     if first is None or len(text) <= _WINDOW:
-        yield bytes(text)
+        yield 1, bytes(text)
         return
     boundary = re.compile(rb"\}\s*(,)\s*\{\s*" + re.escape(first[1]) + rb"\s*:")
     at = 1
     while len(text) - at > _WINDOW:
-        ends = [m.start(1) for m in boundary.finditer(text, at + _WINDOW - _LOOK_BACK, at + _WINDOW)]
+        ends = [m.start(1) for m in boundary.finditer(text, max(at, at + _WINDOW - _LOOK_BACK), at + _WINDOW)]
         if not ends:
             break
-        yield b"[" + bytes(text[at : ends[-1]]) + b"]"
+        yield at, b"[" + bytes(text[at : ends[-1]]) + b"]"
         at = ends[-1] + 1
-    yield b"[" + bytes(text[at:])
+    yield at, b"[" + bytes(text[at:])
 
 
 def _closed(text: bytes) -> Iterator[bytes]:

@@ -52,6 +52,8 @@ def read(path: Path, builder: RecordingBuilder, progress: Progress, *, in_folder
             gc.enable()
     if not made:
         raise UnreadableInput("no process in it", where=str(path), next_move="Record again")
+    if results.cut and not any(one.gathered.records() for _, one, _ in made):
+        raise UnreadableInput("cut before its first record", where=str(path), next_move="Record again")
     if sum(len(process.devices()) for _, _, process in made) > MOST_DEVICES:
         what = f"kernels on more than {MOST_DEVICES:,} agents"
         raise UnreadableInput(what, where=str(path), next_move="Record again")
