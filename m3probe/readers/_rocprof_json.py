@@ -254,12 +254,14 @@ def _pieces(window: bytes) -> list[msgspec.Raw] | None:
 
 def text_of(raw: msgspec.Raw, damage: Damage) -> str:
     r"""A name, bytes that are no UTF-8 written ``\xNN`` (raw texts are not checked with the document); "" for no text."""
-    for text in (raw, None):
-        try:
-            return msgspec.json.decode(without_loss(bytes(raw), damage) if text is None else text, type=str)
-        except UNDECODABLE:
-            continue
-    return ""
+    try:
+        return msgspec.json.decode(raw, type=str)
+    except UNDECODABLE:
+        pass
+    try:
+        return msgspec.json.decode(without_loss(bytes(raw), damage), type=str)
+    except UNDECODABLE:
+        return ""
 
 
 def _windows(text: memoryview) -> Iterator[tuple[int, bytes]]:
