@@ -105,7 +105,7 @@ class CsvTable:
         if self.bad_rows:
             text = (
                 f"column count mismatch: {self.bad_rows:,} row(s) left out, the first at line {line:,}: "
-                f"{len(self.header)} columns expected, {found} found"
+                f"{self._columns(found)}"
             )
             yield Note("lost_rows", text, path, self.bad_rows, lossy=True)
         if self.bad_values:
@@ -160,11 +160,15 @@ class CsvTable:
         if not self._first_bad[0]:
             self._first_bad = (self._reader.line_num, found)
 
+    def _columns(self, found: int) -> str:
+        told = f"{found} found" if found else "no row found (a field of more than 128 KiB, or a lone carriage return)"
+        return f"{len(self.header)} columns expected, {told}"
+
     def _end(self) -> None:
         """A last row that is short and has no line's end was cut; a table of nothing but bad rows is refused."""
         line, found = self._first_bad
         if self.bad_rows and not self.rows:
-            what = f"column count mismatch at line {line}: {len(self.header)} columns expected, {found} found"
+            what = f"column count mismatch at line {line}: {self._columns(found)}"
             move = "Nothing says which column is missing: record again, or repair the header"
             raise UnreadableInput(what, where=str(self.path), next_move=move)
         self.cut = self._chunks.cut
