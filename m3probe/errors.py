@@ -3,6 +3,7 @@
 M3ProbeError
  +-- UsageError        exit 2  wrong words on the command line or in a rules file
  +-- UnreadableInput   exit 3  missing, unreadable, or not what it should be
+      +-- ForeignInput          sound, but of another program: no loss where it lies beside a trace
 """
 
 
@@ -39,3 +40,7 @@ class UnreadableInput(M3ProbeError):
     """An input is missing, cannot be opened, or is not what it should be."""
 
     exit_code = 3
+
+
+class ForeignInput(UnreadableInput):
+    """An input is whole and of another program; found in a folder it is left out like any other file."""

@@ -45,7 +45,7 @@ class Columns:
 
     def whole(self, table: str, names: Sequence[str]) -> dict[str, Array]:
         """All blocks joined."""
-        return joined(self.blocks(table, names), names)
+        return joined(self.blocks(table, names), names, self.db.most_rows(table, len(names)))
 
     def texts(self, table: str, key: str, text: str, wanted: Iterable[int] | None = None) -> dict[int, str]:
         """id -> text of the rows that are wanted (None: all); of a repeated id the first."""
@@ -109,13 +109,43 @@ def _cut(name: str) -> str:
     return f"substr({quoted(name)}, 1, {LONGEST_TEXT})"
 
 
-def joined(blocks: Iterable[Mapping[str, Array]], names: Sequence[str]) -> dict[str, Array]:
-    """Blocks of columns, one after the other; each block is let go as it is copied."""
-    found = list(blocks)
-    return {
-        name: np.concatenate([block[name] for block in found]) if found else np.empty(0, dtype=np.int64)
-        for name in names
-    }
+class Growing:
+    """Blocks of columns, put one after the other as they come.
+
+    Args:
+        most: rows there may be at most, as a hint: room for them is taken at once, and costs memory where it is used.
+    """
+
+    def __init__(self, names: Sequence[str], most: int = 0) -> None:
+        self._names = names
+        self._most = most
+        self._rows = 0
+        self._held: dict[str, Array] = {}
+
+    def add(self, block: Mapping[str, Array]) -> None:
+        """One block, of at least these columns."""
+        end = self._rows + len(block[self._names[0]])
+        for name in self._names:
+            held = self._held.get(name)
+            if held is None or end > len(held):
+                grown = np.empty(max(2 * end, self._most if held is None else 0), dtype=block[name].dtype)
+                grown[: self._rows] = held[: self._rows] if held is not None else 0
+                held = self._held[name] = grown
+            held[self._rows : end] = block[name]
+        self._rows = end
+
+    def columns(self) -> dict[str, Array]:
+        """All of them."""
+        none = np.empty(0, dtype=np.int64)
+        return {name: self._held.get(name, none)[: self._rows] for name in self._names}
+
+
+def joined(blocks: Iterable[Mapping[str, Array]], names: Sequence[str], most: int = 0) -> dict[str, Array]:
+    """All blocks, one after the other; ``most`` as in ``Growing``."""
+    whole = Growing(names, most)
+    for block in blocks:
+        whole.add(block)
+    return whole.columns()
 
 
 class Ids:
