@@ -16,6 +16,8 @@ from m3probe.model.tables import Array
 BLOCK_ROWS = 32_768
 LONGEST_CELL = 16 * 2**20
 """Bytes of the largest cell that is loaded; SQLite refuses a larger one before it takes memory for it."""
+LONGEST_TEXT = 65_536
+"""Characters of a name that are kept."""
 MOST_TABLES = 10_000
 MOST_TEXT = 128 * 2**20
 """Characters of all names together. Rows of a hostile file can share the pages of their texts."""
@@ -26,7 +28,7 @@ _STEPS_PER_BYTE = 16
 k + 5 bytes at least, so that only pages which lead in circles cost more."""
 _FEWEST_STEPS = 10**7
 _ALLOWED = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ})
-_FUNCTIONS = frozenset({"substr", "coalesce", "max"})
+_FUNCTIONS = frozenset({"coalesce", "max"})
 
 Row = tuple[Any, ...]
 
@@ -68,7 +70,7 @@ class Database:
 
     def _harden(self) -> None:
         db = self._db
-        db.text_factory = lambda raw: raw.decode("utf-8", "backslashreplace")
+        db.text_factory = _text
         db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_CELL)
         db.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
         db.setlimit(sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH, 0)
@@ -111,7 +113,7 @@ class Database:
         """Rows in stored order; one that cannot be read is counted in ``skipped``, a lost rest told in ``damage``.
 
         Args:
-            columns: expressions over the table's columns, each quoted by the caller.
+            columns: names, each quoted by the caller.
         """
         at = misses = 0
         while True:
@@ -152,27 +154,46 @@ class Database:
         ways = [list(map(quoted, columns)), [f"coalesce({quoted(name)}, {-(2**63)})" for name in columns]]
         at = misses = way = 0
         rows: Iterator[Row] | None = None
-        block = BLOCK_ROWS
+        guarded = False
+        failed: list[sqlite3.Error] = []
         while True:
             try:
                 rows = rows or self._started(table, ways[min(way, 1)], where, values, at)
-                cells = chain.from_iterable(islice(rows, block))
+                cells = chain.from_iterable(islice(_until_error(rows, failed) if guarded else rows, BLOCK_ROWS))
                 flat = np.fromiter(cells if way < 2 else map(number, cells), dtype=np.int64)
             except (TypeError, ValueError, OverflowError):
                 rows, way = None, way + 1
+                failed.clear()
+                continue
             except sqlite3.Error as error:
-                if block > 1:  # what stands before the bad row is read again one by one
-                    rows, block = None, 1
-                    continue
+                if guarded:
+                    self.damage.setdefault(table, str(error))
+                    return
+                rows, guarded = None, True  # what stands before the bad row is read again, and kept
+                continue
+            at += len(flat) // len(columns)
+            if len(flat):
+                yield flat.reshape(-1, len(columns))
+            if failed:
                 misses += 1
-                if not self.left_out(table, error, misses):
+                if not self.left_out(table, failed.pop(), misses):
                     return
                 rows, at = None, at + 1
-            else:
-                if not len(flat):
-                    return
-                at += len(flat) // len(columns)
-                yield flat.reshape(-1, len(columns))
+            elif not len(flat):
+                return
+
+
+def _until_error(rows: Iterator[Row], failed: list[sqlite3.Error]) -> Iterator[Row]:
+    """The rows before the first that cannot be read; its error is put into ``failed``."""
+    try:
+        yield from rows
+    except sqlite3.Error as error:
+        failed.append(error)
+
+
+def _text(raw: bytes) -> str:
+    r"""A text cell, cut; bytes that are no UTF-8 written ``\xNN``."""
+    return raw[: 4 * LONGEST_TEXT].decode("utf-8", "backslashreplace")[:LONGEST_TEXT]
 
 
 def _allow(action: int, _first: str | None, second: str | None, *_more: str | None) -> int:
