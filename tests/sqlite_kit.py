@@ -15,6 +15,8 @@ Tables = dict[str, tuple[str, Sequence[tuple[Any, ...]]]]
 def write(path: Path, tables: Tables, *after: str) -> Path:
     """A database of these tables, then further statements."""
     with sqlite3.connect(path) as db:
+        db.execute("PRAGMA journal_mode=OFF")
+        db.execute("PRAGMA synchronous=OFF")
         for name, (columns, rows) in tables.items():
             db.execute(f'CREATE TABLE "{name}" ({columns})')
             for row in rows:

@@ -31,6 +31,8 @@ _ALLOWED = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ})
 _FUNCTIONS = frozenset({"coalesce", "max"})
 
 Row = tuple[Any, ...]
+FAULTS = (sqlite3.Error, UnicodeDecodeError)
+"""A database of which SQLite names a broken part with that part's own bytes gives the second."""
 
 
 class Database:
@@ -55,9 +57,9 @@ class Database:
             self._db = sqlite3.connect(f"{opened.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
             self._harden()
             self.tables = self._real_tables()
-        except sqlite3.Error as error:
+        except FAULTS as error:
             raise UnreadableInput(
-                f"a SQLite database that cannot be read ({error})",
+                f"a SQLite database that cannot be read ({said(error)})",
                 where=str(named),
                 next_move="It is cut or damaged: copy it again once the profiler has ended",
             ) from error
@@ -105,7 +107,7 @@ class Database:
         try:
             self._steps_left = self._steps
             last = self._db.execute(f"SELECT max(rowid) FROM {quoted(table)}").fetchone()[0]
-        except sqlite3.Error:
+        except FAULTS:
             return 0
         return max(0, min(last or 0, self._size // (5 + columns))) if isinstance(last, int | None) else 0
 
@@ -121,7 +123,7 @@ class Database:
                 for row in self._started(table, columns, where, values, at):
                     at += 1
                     yield row
-            except sqlite3.Error as error:
+            except FAULTS as error:
                 misses += 1
                 if not self.left_out(table, error, misses):
                     return
@@ -135,12 +137,12 @@ class Database:
         query = f"SELECT {', '.join(columns)} FROM {quoted(table)} NOT INDEXED {where} LIMIT -1 OFFSET ?"
         return iter(self._db.execute(query, (*values, at)))
 
-    def left_out(self, table: str, error: sqlite3.Error, misses: int) -> bool:
+    def left_out(self, table: str, error: Exception, misses: int) -> bool:
         """Whether the walk goes on behind the row that gave this error."""
         if "too big" in str(error) and misses <= MOST_SKIPPED:
             self.skipped += 1
             return True
-        self.damage.setdefault(table, str(error))
+        self.damage.setdefault(table, said(error))
         return False
 
     def numbers(
@@ -155,21 +157,21 @@ class Database:
         at = misses = way = 0
         rows: Iterator[Row] | None = None
         guarded = False
-        failed: list[sqlite3.Error] = []
+        failed: list[Exception] = []
         while True:
             try:
                 rows = rows or self._started(table, ways[min(way, 1)], where, values, at)
                 cells = chain.from_iterable(islice(_until_error(rows, failed) if guarded else rows, BLOCK_ROWS))
                 flat = np.fromiter(cells if way < 2 else map(number, cells), dtype=np.int64)
+            except FAULTS as error:
+                if guarded:
+                    self.damage.setdefault(table, said(error))
+                    return
+                rows, guarded = None, True  # what stands before the bad row is read again, and kept
+                continue
             except (TypeError, ValueError, OverflowError):
                 rows, way = None, way + 1
                 failed.clear()
-                continue
-            except sqlite3.Error as error:
-                if guarded:
-                    self.damage.setdefault(table, str(error))
-                    return
-                rows, guarded = None, True  # what stands before the bad row is read again, and kept
                 continue
             at += len(flat) // len(columns)
             if len(flat):
@@ -183,11 +185,16 @@ class Database:
                 return
 
 
-def _until_error(rows: Iterator[Row], failed: list[sqlite3.Error]) -> Iterator[Row]:
+def said(error: Exception) -> str:
+    """SQLite's words, which can hold words of the file."""
+    return ascii(str(error))[1:-1][:200]
+
+
+def _until_error(rows: Iterator[Row], failed: list[Exception]) -> Iterator[Row]:
     """The rows before the first that cannot be read; its error is put into ``failed``."""
     try:
         yield from rows
-    except sqlite3.Error as error:
+    except FAULTS as error:
         failed.append(error)
 
 
