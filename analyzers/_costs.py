@@ -13,7 +13,7 @@ from m3probe.analyzers._idle import KERNELS, WORDS, idle_of
 from m3probe.analyzers._view import View, decode_tokens, in_phases, ms, percent
 from m3probe.model.findings import Finding, evidence
 from m3probe.model.recording import Recording
-from m3probe.model.report import Costs
+from m3probe.model.repeat_report import Costs
 from m3probe.model.tables import Array
 from m3probe.schema.verdicts import Phase
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from m3probe.analyzers._ledger import texts, worker_steps
 from m3probe.analyzers._ledger_comm import collectives
 from m3probe.model.recording import Recording
-from m3probe.model.report import CoverageRow, RepeatRow
+from m3probe.model.repeat_report import CoverageRow, RepeatRow
 from m3probe.schema.verdicts import Evidence, Family
 
 OF_KIND = {

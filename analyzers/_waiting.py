@@ -11,6 +11,7 @@ from m3probe.analyzers._costs import issue_interval_ns
 from m3probe.analyzers._idle import AFTER, BEFORE, BETWEEN, INSIDE, KERNELS, WORDS, Idle
 from m3probe.analyzers._view import View, ms, percent
 from m3probe.model.findings import Bound, Finding, evidence
+from m3probe.model.idle_report import IdlePart, IdleSection
 from m3probe.schema.verdicts import GRAPH_MODES, GraphMode, Phase
 
 IDLE = "next_bottleneck.idle"
@@ -127,6 +128,16 @@ def _between_kernels(view: View, base: Basis, _idle: Idle) -> str:
         f"Launch less{every}: fewer and larger kernels (fusion, compilation), or more rows per step; graphs help where "
         "shapes repeat"
     )
+
+
+def idle_section(base: Basis, idle: Idle) -> IdleSection:
+    """The parts as rows: what a chart of them draws."""
+    has = {BETWEEN: idle.followed, KERNELS: idle.steps - idle.graph_steps}
+    parts = (
+        IdlePart(part, WORDS[part], LEVELS[part], ns, idle.share(part) or 0.0, has.get(part, idle.graph_steps))
+        for part, ns in idle.parts.items()
+    )
+    return IdleSection(base.name, tuple(parts))
 
 
 def level(idle: Idle | None) -> str:

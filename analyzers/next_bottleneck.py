@@ -13,7 +13,7 @@ from m3probe.analyzers._idle import KERNELS, Idle, idle_of
 from m3probe.analyzers._queues_next import next_failure, next_queue
 from m3probe.analyzers._ranking import COPIES, FAMILY, in_order, ranking, waiting
 from m3probe.analyzers._view import View, percent, view
-from m3probe.analyzers._waiting import CAUSES, IDLE, idle_finding, level
+from m3probe.analyzers._waiting import CAUSES, IDLE, idle_finding, idle_section, level
 from m3probe.analyzers._whole import whole
 from m3probe.kernels.demangle import demangle
 from m3probe.model.findings import Bound, Finding, evidence
@@ -72,6 +72,7 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
         own = [] if found else [_none(seen, _why_not(seen))]
         return _answer(rec, found, "", so_far, own)
     idle = idle_of(rec, seen.time, base.steps) if base.where else None
+    waits = Answer((idle_section(base, idle),)) if idle else Answer()
     causes = [f for f in so_far.findings if f.id in CAUSES and f.bound is not None and f.bound.basis == base.name]
     own = list(_candidates(seen, base))
     if base.idle > 0:
@@ -80,9 +81,9 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
         doubts = "; ".join(seen.doubts) or "the evidence is unusable"
         queue = next_queue(so_far.findings)
         own += [] if queue else [_none(seen, f"no bound holds ({doubts})")]
-        return _answer(rec, queue, base.name, _doubted(so_far, base), own)
+        return waits.plus(_answer(rec, queue, base.name, _doubted(so_far, base), own))
     chosen = _choose(rec, base, idle, so_far, own)
-    return _answer(rec, chosen, base.name, so_far, own)
+    return waits.plus(_answer(rec, chosen, base.name, so_far, own))
 
 
 ANALYZER = Analyzer(title="What is the next bottleneck?", order=90, judge=judge)

@@ -16,7 +16,8 @@ from m3probe.analyzers._sparse_work import index_reuse_finding, shared_expert_fi
 from m3probe.analyzers._view import UNTIMED_SHARE, View, decode_tokens, in_phases, view
 from m3probe.model.findings import Finding, evidence
 from m3probe.model.recording import Recording
-from m3probe.model.report import Answer, LayersRow, RepeatRow, RepeatsSection
+from m3probe.model.repeat_report import LayersRow, RepeatRow, RepeatsSection
+from m3probe.model.report import Answer
 from m3probe.model.tables import Array
 from m3probe.plugs import Analyzer
 from m3probe.schema.verdicts import FAMILIES, Evidence, Phase

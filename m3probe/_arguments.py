@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from m3probe import __version__, _streams, _values
+from m3probe._export_words import add_export
+from m3probe._html_words import add_html
 from m3probe._setup_words import add_known, add_setup
 
 EXIT_USAGE = 2
@@ -21,7 +23,8 @@ _EXITS = """exit status:
      verify: a module is broken;
      doctor: a check ended in a word of --fail-on
   2  usage, or contradictory or unknown names in a rules file; --junit cannot be written
-  3  an input is missing, unreadable, or not what it should be; or stdout cannot be written; attach: nothing recorded
+  3  an input is missing, unreadable, or not what it should be; or stdout or --html cannot be written; attach: nothing
+     recorded
   4  assert: evidence missing or untrusted for some rule; compare: nothing tells what --require asks;
      verify: a rank cannot be verified
  70  a fault of m3probe itself: one sentence, and where the traceback was written
@@ -78,6 +81,7 @@ def parser_of(verbs_: Mapping[str, Verb]) -> Parser:
         metavar="FINDING",
         help="print the arithmetic of the ranking, or of one finding, in place of the report",
     )
+    add_html(asked)
     _add(verbs, "inspect", "say what is in a file and whether it can be trusted")
     check = _add(verbs, "assert", "check rules against a trace (for CI)", workload=True, rules=True)
     _add_live(check)
@@ -89,6 +93,7 @@ def parser_of(verbs_: Mapping[str, Verb]) -> Parser:
     _add_verify(verbs)
     _add_doctor(verbs)
     _add_tui(verbs)
+    add_export(_add(verbs, "export", "write files that other tools open: time lines and tables", workload=True))
     for name, verb in verbs_.items():
         verbs.choices[name].set_defaults(verb=verb)
     return parser
@@ -154,6 +159,7 @@ def _add_compare(verbs: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument("--gate", type=_values.count, metavar="N", help=gate)
     parser.add_argument("--explain", action="store_true", help="with the arithmetic, and everything that was matched")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    add_html(parser)
     parser.add_argument("--no-progress", action="store_true", help="no progress on stderr")
     known = parser.add_argument_group("the configuration of the runs (once for all of them, or --recipe once for each)")
     known.add_argument("--model-config", type=_values.path, metavar="FILE", help="the served model's config.json")

@@ -41,13 +41,9 @@ def workload(args: argparse.Namespace, recipe: Path | None) -> Workload:
     Raises:
         UsageError: two words contradict each other, or say something of a server that was not given.
     """
-    from m3probe.workload import Quality, Workload
+    from m3probe.workload import Quality, Workload, sizes_fit
 
-    if args.tp and args.ep and args.ep > 1 and args.ep % args.tp:
-        raise UsageError(
-            f"--ep {args.ep} contradicts --tp {args.tp}: vLLM spreads the experts over tensor x data parallel ranks",
-            next_move=f"Give a multiple of {args.tp}, or 1 for none",
-        )
+    sizes_fit(args.tp, args.ep)
     named = server(args, recipe) if recipe else None
     if named is None and (lone := [name for name in _OF_A_SERVER if getattr(args, name)]):
         raise UsageError(
@@ -72,3 +68,11 @@ def server(args: argparse.Namespace, file: Path | None) -> Server:
         tables=args.tuned_table,
         model_config=args.model_config,
     )
+
+
+def inputs(args: argparse.Namespace) -> list[Path]:
+    """Every file and folder that the command line names to be read."""
+    single = ("rules", "recipe", "env_file", "model_config", "vllm_path", "eval", "eval_baseline", "cosine")
+    named = (getattr(args, word, None) for word in (*single, "evals", "metric", "metric_baseline"))
+    several = (each if isinstance(each, list) else [each] for each in named if each is not None)  # compare: one a run
+    return [*args.paths, *args.tuned_table, *(path for paths in several for path in paths)]

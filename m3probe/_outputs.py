@@ -1,11 +1,14 @@
-"""Where ``assert`` tells its result beside stdout: a JUnit file, and annotations and a summary in GitHub Actions."""
+"""Where ``assert`` tells its result beside stdout: a JUnit file, and annotations and a summary in GitHub Actions.
+
+What every file that a command line names to be written needs: never over an input, once into a pipe.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,12 +51,9 @@ class Outputs:
         Raises:
             UsageError: the file cannot be written, or is an input.
         """
-        there = self.junit and _stat(self.junit)
-        if self.junit is None or (there and (stat.S_ISFIFO(there.st_mode) or stat.S_ISCHR(there.st_mode))):
+        if self.junit is None or is_stream(self.junit):
             return  # a pipe or device takes one report, not two
-        for path in self.inputs:
-            if there and (said := _stat(path)) is not None and os.path.samestat(said, there):
-                raise UsageError("--junit would overwrite an input", where=str(path))
+        spare("--junit", self.junit, self.inputs)
         self._junit(NOT_ENDED)
 
     def judged(self, judgement: Judgement) -> None:
@@ -99,7 +99,7 @@ class Outputs:
 
     def _file(self) -> str:
         """The rules file as GitHub knows it, from the root of the checkout; empty for a ready one, which is none there."""
-        there = _stat(self.rules)
+        there = stat_of(self.rules)
         if there is None or not stat.S_ISREG(there.st_mode):
             return ""
         root = os.environ.get(WORKSPACE)
@@ -119,7 +119,7 @@ def _appended(path: Path, text: Summary) -> str:
     from m3probe.present.github import MOST_BYTES
 
     try:
-        there = _stat(path)
+        there = stat_of(path)
         if there is not None and not stat.S_ISREG(there.st_mode):
             return "not a regular file"
         said = text(MOST_BYTES - (there.st_size if there else 0))
@@ -132,8 +132,27 @@ def _appended(path: Path, text: Summary) -> str:
     return ""
 
 
-def _stat(path: Path) -> os.stat_result | None:
+def spare(word: str, out: Path, inputs: Iterable[Path]) -> None:
+    """Refuse to write over what is read, under whatever name.
+
+    Raises:
+        UsageError: ``out`` is one of ``inputs``, or lies in a folder that is one; ``word`` is the option that names it.
+    """
+    there = stat_of(out)
+    for path in inputs:
+        if there and (said := stat_of(path)) is not None and os.path.samestat(said, there):
+            raise UsageError(f"{word} would overwrite an input", where=str(path))
+
+
+def is_stream(path: Path) -> bool:
+    """Whether it is a pipe or device, which takes what is written once and cannot be replaced."""
+    there = stat_of(path)
+    return there is not None and (stat.S_ISFIFO(there.st_mode) or stat.S_ISCHR(there.st_mode))
+
+
+def stat_of(path: Path) -> os.stat_result | None:
+    """What lies there, links followed; None for nothing: whoever opens it says why."""
     try:
         return path.stat()
-    except OSError:
-        return None  # whoever opens it says why
+    except (OSError, ValueError):
+        return None

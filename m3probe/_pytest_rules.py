@@ -85,8 +85,8 @@ class RuleItem(pytest.Item):
         return self.path, None if self.line is None else self.line - 1, f"{self.path.name}: {self.name}"
 
 
-def rule_items(session: pytest.Session, rules: str, recording: Sequence[str], option: str) -> list[pytest.Item]:
-    """The items of a rules file.
+def loaded_rules(rules: str, recording: Sequence[str], option: str) -> RulesFile:
+    """The rules file of the command line.
 
     Raises:
         UsageError: pytest's own: the file is wrong or missing, or no recording was named.
@@ -94,8 +94,12 @@ def rule_items(session: pytest.Session, rules: str, recording: Sequence[str], op
     if not recording:
         raise pytest.UsageError(f"--m3probe-rules without a recording to judge: give {option} PATH")
     try:
-        found = load_rules(Path(rules))
+        return load_rules(Path(rules))
     except M3ProbeError as error:
         raise pytest.UsageError(safe(error.sentence())) from error
-    node = RulesNode.from_parent(session, path=Path(rules).absolute(), rules=found, recording=recording)
+
+
+def rule_items(session: pytest.Session, rules: RulesFile, path: Path, recording: Sequence[str]) -> list[pytest.Item]:
+    """One item per rule of the file at ``path``."""
+    node = RulesNode.from_parent(session, path=path.absolute(), rules=rules, recording=recording)
     return list(node.collect())

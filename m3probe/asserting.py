@@ -7,8 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from m3probe import pipeline
-from m3probe.errors import M3ProbeError
+from m3probe.api import analyze, judge, open_recording
 from m3probe.model.judgement import Judgement, RuleResult
 from m3probe.model.recording import Recording
 from m3probe.model.report import Report
@@ -24,7 +23,7 @@ from m3probe.schema.verdicts import RuleOutcome
 class Opened:
     """A recording with its report, which is made when it is first asked for.
 
-    ``recording`` has the typed tables (``opened.recording.kernels.df()``), ``report.answer`` the five questions' sections.
+    ``recording`` has the typed tables (``opened.recording.kernels.df()``), ``report`` the five questions' answers.
     """
 
     recording: Recording
@@ -36,13 +35,11 @@ class Opened:
     @cached_property
     def report(self) -> Report:
         """Every analyzer's answer."""
-        return pipeline.report(self.recording)
+        return analyze(self.recording)
 
     def judge(self, rules: RulesFile) -> Judgement:
         """One result per rule."""
-        from m3probe._path_calls import judged
-
-        return judged(rules, self.recording, self.report.answer)
+        return judge(self.recording, rules, self.report)
 
 
 def opened(
@@ -65,22 +62,12 @@ def opened(
         UnreadableInput: an input is missing or not what it should be.
         UsageError: what was said contradicts itself.
     """
-    named = tuple(map(Path, paths))
-    if not named:
-        raise M3ProbeError("no path was given", next_move="Name a trace, a folder or a recording")
-    workload = None
-    if any(said is not None for said in (model_config, tp, ep, recipe)):
-        from m3probe.recipe.asking import Server
-        from m3probe.workload import Workload
-
-        config = Path(model_config) if model_config is not None else None
-        server = Server(file=Path(recipe), model_config=config) if recipe is not None else None
-        workload = Workload(config, tp, ep, server)
-    return Opened(pipeline.read(named, workload), named)
+    rec = open_recording(*paths, model_config=model_config, tp=tp, ep=ep, recipe=recipe)
+    return Opened(rec, tuple(map(Path, paths)))
 
 
 def executed(
-    recording: Opened | str | Path,
+    recording: Opened | Recording | str | Path,
     path: str,
     *,
     phase: str | None = None,
@@ -101,7 +88,7 @@ def executed(
     return "" if found.outcome is RuleOutcome.HOLDS else result_text(found)
 
 
-def broken_rules(recording: Opened | str | Path, rules: str | Path) -> str:
+def broken_rules(recording: Opened | Recording | str | Path, rules: str | Path) -> str:
     """Every rule that failed or could not be judged, and the summary; empty where all hold.
 
     Raises:
@@ -120,5 +107,7 @@ def result_text(result: RuleResult) -> str:
     return f"{WORDS[result.outcome]}: {safe(title(result))}\n  {lines}"
 
 
-def _open(recording: Opened | str | Path) -> Opened:
+def _open(recording: Opened | Recording | str | Path) -> Opened:
+    if isinstance(recording, Recording):
+        return Opened(recording, tuple(Path(file.path) for file in recording.files))
     return recording if isinstance(recording, Opened) else opened(recording)

@@ -16,6 +16,8 @@ from m3probe.errors import M3ProbeError, UnreadableInput, UsageError
 
 if TYPE_CHECKING:
     from m3probe._outputs import Outputs
+    from m3probe.model.compare_report import CompareReport
+    from m3probe.model.report import Report
     from m3probe.model.view import Feed
 
 EXIT_FAULT = 70
@@ -51,17 +53,25 @@ def main() -> int:
 def analyze(args: argparse.Namespace) -> int:
     """Answer the five questions: ``m3probe analyze PATH...``."""
     from m3probe import pipeline
+    from m3probe._pages import begin_page, report_page, write_page
 
+    begin_page(args.html, given.inputs(args))
     rec = given.read(args)
     report = pipeline.report(rec)
     pipeline.known_finding(report, args.explain)
+    status = _said(_report_text(report, args))
+    write_page(args.html, lambda: report_page(args.paths, rec, report))
+    return status
+
+
+def _report_text(report: Report, args: argparse.Namespace) -> str:
     if args.json:
         from m3probe.present.json import report_json
 
-        return _said(report_json(report))
+        return report_json(report)
     from m3probe.present.text import report_text
 
-    return _said(report_text(report, _width(), _color(), ascii_only=_plain(), explain=args.explain))
+    return report_text(report, _width(), _color(), ascii_only=_plain(), explain=args.explain)
 
 
 def inspect(args: argparse.Namespace) -> int:
@@ -127,12 +137,14 @@ def compare(args: argparse.Namespace) -> int:
     """Hold runs against the first one: ``m3probe compare A B ...``."""
     from dataclasses import replace
 
+    from m3probe._pages import begin_page, compare_page, write_page
     from m3probe.comparing import AskedRun, exit_code
     from m3probe.comparing import compare as compared
     from m3probe.present.progress import progress
     from m3probe.workload import Quality
 
     files = runs_of(args)
+    begin_page(args.html, [*given.inputs(args), *(path for _, paths in files for path in paths)])
     told_of = zip(files, recipes_of(args, len(files)), evals_of(args, len(files)), strict=True)
     runs = [
         AskedRun(paths, name, replace(given.workload(args, recipe), quality=Quality(graded)))
@@ -140,14 +152,19 @@ def compare(args: argparse.Namespace) -> int:
     ]
     with progress(enabled=not args.no_progress and _streams.is_terminal(sys.stderr)) as told:
         report = compared(runs, args.require, told, args.gate)
+    status = _said(_compare_text(report, args), exit_code(report))
+    write_page(args.html, lambda: compare_page(report))
+    return status
+
+
+def _compare_text(report: CompareReport, args: argparse.Namespace) -> str:
     if args.json:
         from m3probe.present.json import compare_json
 
-        return _said(compare_json(report), exit_code(report))
+        return compare_json(report)
     from m3probe.present.compare_text import compare_text
 
-    text = compare_text(report, _width(), _color(), ascii_only=_plain(), explain=args.explain)
-    return _said(text, exit_code(report))
+    return compare_text(report, _width(), _color(), ascii_only=_plain(), explain=args.explain)
 
 
 def recipe(args: argparse.Namespace) -> int:
@@ -266,6 +283,25 @@ def tui(args: argparse.Namespace) -> int:
     return _look(feed_of_words(args, given.workload(args, args.recipe)), args.paths[0], args)
 
 
+def export(args: argparse.Namespace) -> int:
+    """Hand it to another tool: ``m3probe export PATH... --to FORMAT``."""
+    from m3probe import exporting, pipeline
+    from m3probe.present.escape import safe
+
+    asked_for = exporting.asked(args.to, args.paths, args.out, force=args.force, host=args.host)
+    rec = given.read(args)
+    done = asked_for.write(rec, pipeline.report(rec))
+    for sentence in done.lost:
+        _streams.complain(f"warning: {safe(sentence)}")
+    if args.json:
+        from m3probe.present.json import plain_json
+
+        return _said(plain_json(done))
+    from m3probe.present.export_text import export_text
+
+    return _said(export_text(done))
+
+
 VERBS: dict[str, Verb] = {
     "analyze": analyze,
     "inspect": inspect,
@@ -276,6 +312,7 @@ VERBS: dict[str, Verb] = {
     "verify": verify,
     "doctor": doctor,
     "tui": tui,
+    "export": export,
 }
 
 
@@ -286,14 +323,7 @@ def _outputs(args: argparse.Namespace) -> Outputs:
     from m3probe._outputs import Outputs, in_github
 
     github = in_github() if args.github is None else args.github
-    return Outputs(args.rules, args.junit, github, tuple(_inputs(args)))
-
-
-def _inputs(args: argparse.Namespace) -> list[Path]:
-    """Every file that the command line names to be read."""
-    single = (args.recipe, args.env_file, args.model_config, args.vllm_path, args.eval, args.eval_baseline, args.cosine)
-    named = (*single, args.metric, args.metric_baseline)
-    return [args.rules, *args.paths, *args.tuned_table, *(path for path in named if path is not None)]
+    return Outputs(args.rules, args.junit, github, tuple(given.inputs(args)))
 
 
 # --- reading and printing ----------------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 M3ProbeError
  +-- UsageError        exit 2  wrong words on the command line or in a rules file
+ |    +-- MissingExtra           what was asked for needs a package that is not installed
  +-- UnreadableInput   exit 3  missing, unreadable, or not what it should be
-      +-- ForeignInput          sound, but of another program: no loss where it lies beside a trace
+ |    +-- ForeignInput           sound, but of another program: no loss where it lies beside a trace
+ +-- UnwrittenResult   exit 3  the result cannot be written
 """
 
 
@@ -36,6 +38,22 @@ class UsageError(M3ProbeError):
     exit_code = 2
 
 
+class MissingExtra(UsageError):
+    """What was asked for needs a package that m3probe does not install by itself.
+
+    Args:
+        package: as it is imported.
+        extra: the one of m3probe's extras that brings it.
+        why: what its import said.
+    """
+
+    def __init__(self, package: str, extra: str, why: object) -> None:
+        super().__init__(
+            f"{package} cannot be imported ({why})",
+            next_move=f"pip install 'm3probe[{extra}]', or from a clone pip install '.[{extra}]'",
+        )
+
+
 class UnreadableInput(M3ProbeError):
     """An input is missing, cannot be opened, or is not what it should be."""
 
@@ -44,3 +62,9 @@ class UnreadableInput(M3ProbeError):
 
 class ForeignInput(UnreadableInput):
     """An input is whole and of another program; found in a folder it is left out like any other file."""
+
+
+class UnwrittenResult(M3ProbeError):
+    """A file that was asked for cannot be written; what was there before still is."""
+
+    exit_code = 3

@@ -15,8 +15,11 @@ import pytest
 
 if TYPE_CHECKING:
     from m3probe.asserting import Opened
+    from m3probe.model.recording import Recording
+    from m3probe.rules import RulesFile
 
 RECORDING, RULES = "--m3probe-recording", "--m3probe-rules"
+LOADED: pytest.StashKey[RulesFile] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,14 +35,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(RULES, metavar="FILE", help="a rules file: each of its rules is a test item on the recording")
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """The rules are read before anything is collected: pytest-xdist answers a worker's usage error with a traceback."""
+    rules = session.config.getoption(RULES)
+    if rules is not None:
+        from m3probe._pytest_rules import loaded_rules
+
+        session.config.stash[LOADED] = loaded_rules(rules, session.config.getoption(RECORDING), RECORDING)
+
+
 # First: what deselects by -k, or runs what failed last, must see these items too.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     """The rules of the command line as items, before those of the files."""
-    if config.getoption(RULES) is not None:
+    if LOADED in config.stash:
         from m3probe._pytest_rules import rule_items
 
-        items[:0] = rule_items(session, config.getoption(RULES), config.getoption(RECORDING), RECORDING)
+        rules, recording = config.getoption(RULES), config.getoption(RECORDING)
+        items[:0] = rule_items(session, config.stash[LOADED], Path(rules), recording)
 
 
 @pytest.fixture(scope="session")
@@ -63,7 +76,7 @@ def m3probe_recording(pytestconfig: pytest.Config) -> Opened:
 
 
 def assert_executed(
-    recording: Opened | str | Path,
+    recording: Opened | Recording | str | Path,
     path: str,
     *,
     phase: str | None = None,
@@ -74,7 +87,7 @@ def assert_executed(
     """Fail unless a fast path ran.
 
     Args:
-        recording: from a fixture, or a path to read.
+        recording: from a fixture or ``m3probe.open_recording``, or a path to read.
         path: by its file name in ``m3probe/fastpaths/``.
         phase: ``decode``, ``prefill``, ...; left out, the path's own verdict.
         per_step: calls in every step of the phase, counted by the path's own kernels: a number, ``{"min": 1}``, or a
@@ -91,7 +104,7 @@ def assert_executed(
     _raise(_or_fail(executed, recording, path, phase=phase, per_step=per_step, rank=rank, variant=variant))
 
 
-def assert_rules(recording: Opened | str | Path, rules: str | Path) -> None:
+def assert_rules(recording: Opened | Recording | str | Path, rules: str | Path) -> None:
     """Fail unless every rule of a file (or of a ready one, by its name) holds.
 
     Raises:

@@ -45,6 +45,22 @@ class Workload:
     quality: Quality = Quality()
 
 
+def sizes_fit(tp: int | None, ep: int | None) -> None:
+    """Whether both parallel sizes can be one server's.
+
+    Raises:
+        UsageError: they cannot.
+    """
+    for name, size in (("--tp", tp), ("--ep", ep)):
+        if size is not None and size < 1:
+            raise UsageError(f"{name} {size} is no number of ranks", next_move="Give 1 or more")
+    if tp and ep and ep > 1 and ep % tp:
+        raise UsageError(
+            f"--ep {ep} contradicts --tp {tp}: vLLM spreads the experts over tensor x data parallel ranks",
+            next_move=f"Give a multiple of {tp}, or 1 for none",
+        )
+
+
 def with_workload(rec: Recording, workload: Workload) -> Recording:
     """The recording with what the user said of it.
 

@@ -9,7 +9,8 @@ from steps import (
 from m3probe.analyzers import repeats
 from m3probe.model.findings import Finding
 from m3probe.model.recording import Recording
-from m3probe.model.report import Answer, RepeatRow, RepeatsSection
+from m3probe.model.repeat_report import RepeatRow, RepeatsSection
+from m3probe.model.report import Answer
 
 GRAPH = "traces/h200-m3/h200-m3-tp4rank-graph.pt.trace.json.gz"
 EAGER = "traces/h200-m3/h200-m3-tp4rank-eager.pt.trace.json.gz"

@@ -7,13 +7,12 @@ from typing import Any
 from m3probe.model.bench_report import BenchRow, BenchSection, SweepStep
 from m3probe.model.findings import Bound, Evidence, Finding
 from m3probe.model.path_report import GateRow, PathRow, PathsSection, RecipeRow
+from m3probe.model.repeat_report import Costs, CoverageRow, RepeatRow, RepeatsSection
 from m3probe.model.report import (
     Answer,
     BottleneckSection,
     BytePlanes,
     BytesSection,
-    Costs,
-    CoverageRow,
     FamilyRow,
     ModelMatch,
     NextBottleneck,
@@ -22,8 +21,6 @@ from m3probe.model.report import (
     QueuesSection,
     ReadNote,
     Reason,
-    RepeatRow,
-    RepeatsSection,
     Report,
     ShapeRow,
     ShapesSection,

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import jsonschema
 import pytest
+from command_kit import ran
 from runs_kit import rate, run, serve
 from tree import ROOT
 
@@ -29,9 +30,8 @@ SAMPLES = ROOT / "samples"
 EAGER, GRAPH = (SAMPLES / f"h200-m3-tp4rank-{mode}.pt.trace.json.gz" for mode in ("eager", "graph"))
 
 
-def m3probe(*words: object, **env: str) -> subprocess.CompletedProcess[str]:
-    command = [str(PROGRAM), "compare", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **env})
+def m3probe(*words: object, **env: str) -> CompletedProcess[str]:
+    return ran("compare", *words, COLUMNS="100", **env)
 
 
 def files(tmp_path: Path) -> tuple[Path, Path]:
@@ -128,8 +128,8 @@ def test_a_hostile_name_reaches_no_terminal(tmp_path: Path) -> None:
 def test_streams_colour_and_a_closed_pipe(tmp_path: Path) -> None:
     a, b = files(tmp_path)
     assert "\x1b" not in m3probe(a, b, NO_COLOR="1").stdout
-    done = m3probe(a, b, LC_ALL="C", PYTHONIOENCODING="ascii")
-    assert done.stdout.isascii()
+    command = f"LC_ALL=C PYTHONIOENCODING=ascii {PROGRAM} compare {a} {b}"
+    assert subprocess.run(["bash", "-c", command], capture_output=True, check=True).stdout.isascii()
     command = f"{PROGRAM} compare {a} {b} --require faster | head -1; exit ${{PIPESTATUS[0]}}"
     assert subprocess.run(["bash", "-c", command], capture_output=True, check=False).returncode == 1
 

@@ -14,7 +14,7 @@ from runs_kit import bench, rate, run, serve, topic, two
 from steps import ATTEND, GEMM
 
 from m3probe.analyzers._compare import facts as of
-from m3probe.analyzers._compare.contract import comparable, contract, missing_core
+from m3probe.analyzers._compare.contract import contract
 from m3probe.analyzers._compare.facts import _sizes
 from m3probe.analyzers._compare.hosts import host_changes, host_steps
 from m3probe.analyzers._compare.moved import level
@@ -59,7 +59,7 @@ def states(found: Contract, word: str) -> list[str]:
 def test_alike_in_every_topic_is_the_same_contract() -> None:
     found = held()
     assert (found.verdict, found.kind, found.claim) == ("same", "controlled", "same contract")
-    assert comparable(found)
+    assert found.comparable
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_alike_in_every_topic_is_the_same_contract() -> None:
 def test_one_topic_that_differs_takes_the_claim_away(name: str, value: dict[str, str], kind: str) -> None:
     found = held(**{name: value})
     assert (found.verdict, found.kind, len(states(found, "differs"))) == ("differs", kind, 1)
-    assert not comparable(found)
+    assert not found.comparable
     assert found.claim.startswith("not the same contract: ")
     assert "no speed-up is claimed" in found.claim or "density, not speed-up" in found.claim
 
@@ -106,15 +106,15 @@ def test_what_is_not_told_is_unknown_and_says_what_would_tell() -> None:
     assert (found.verdict, states(found, "unknown")) == ("same as far as known", ["weights", "acceptance"])
     assert found.claim == "same as far as known (weights, acceptance not known)"
     assert "--recipe" in next(t.tell for t in found.topics if t.topic == "weights")
-    assert comparable(found)
+    assert found.comparable
 
 
 def test_a_core_topic_that_is_not_known_is_no_basis_for_a_speed_up() -> None:
     for name in ("model", "GPUs", "workload", "concurrency"):
         found = held(**{name: {}})
-        assert missing_core(found) == (name,)
-        assert not comparable(found)
-    assert missing_core(held(workload={of.INPUT: "7354"})) == ("workload",)  # half of it
+        assert found.missing_core == (name,)
+        assert not found.comparable
+    assert held(workload={of.INPUT: "7354"}).missing_core == ("workload",)  # half of it
 
 
 def test_like_is_held_against_like() -> None:
@@ -213,7 +213,7 @@ def test_a_benchmark_alone_says_model_workload_concurrency_and_gpus(tmp_path: Pa
     equal = {t.topic for t in pair.contract.topics if t.state == "equal"}
     assert equal == {"model", "GPUs", "workload", "concurrency"}
     assert pair.contract.settings is None
-    assert comparable(pair.contract)
+    assert pair.contract.comparable
 
 
 def test_several_workloads_in_one_run_meet_where_both_measured(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_without_the_number_of_gpus_no_speed_up(tmp_path: Path) -> None:
     _, pair = two(run(tmp_path, "a", [lone]), run(tmp_path, "b", [lone]))
     assert topic(pair, "GPUs").state == "unknown"
     assert "num_gpus" in topic(pair, "GPUs").tell
-    assert not comparable(pair.contract)
+    assert not pair.contract.comparable
 
 
 def test_a_recipe_tells_the_rest_and_a_guessed_gpu_tells_nothing(tmp_path: Path) -> None:

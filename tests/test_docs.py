@@ -3,11 +3,10 @@
 import re
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
-from tree import ROOT
+from tree import ROOT, kept_files
 
 # Written so that this file does not hold what it looks for.
 MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:work|root|home/\w+|Users/\w+)/")
@@ -17,16 +16,6 @@ FENCE = re.compile(r"```.*?```", re.DOTALL)
 FOREIGN = ("samples/", "tests/data/")
 CLAIMS = {"W": 5, "S": 7, "R": 5, "B": 6, "P": 6, "E": 4, "Q": 5, "A": 3, "C": 6}
 CLAIM_IDS = [f"{letter}{number}" for letter, count in CLAIMS.items() for number in range(1, count + 1)]
-
-
-@cache
-def kept_files() -> tuple[Path, ...]:
-    """What git has or would add; outside a clone there is nothing to judge."""
-    listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    done = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip("not a git clone")
-    return tuple(ROOT / name for name in done.stdout.split("\0") if name and (ROOT / name).is_file())
 
 
 def documents() -> list[Path]:
@@ -68,10 +57,9 @@ def test_ci_runs_the_commands_of_the_readme_word_for_word() -> None:
 
 def test_no_kept_file_names_a_path_of_the_machine_it_was_written_on() -> None:
     found = []
-    for path in kept_files():
-        name = str(path.relative_to(ROOT))
+    for name in kept_files():
         if not name.startswith(FOREIGN):
-            text = path.read_bytes().decode("utf-8", "replace")
+            text = (ROOT / name).read_bytes().decode("utf-8", "replace")
             found += [f"{name}: {match[0]}" for match in MACHINE_PATH.finditer(text)]
     assert found == []
 

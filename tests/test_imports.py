@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tree import modules
 
-HEAVY = {"isal", "numpy", "pandas", "plotly", "pyarrow", "pycxxfilt", "rich", "textual", "torch", "vllm"}
+HEAVY = {"isal", "numpy", "pandas", "perfetto", "plotly", "pyarrow", "pycxxfilt", "rich", "textual", "torch", "vllm"}
 COLD_START_CPU_S = 0.25
 
 SHOW_MODULES = """
@@ -43,9 +43,9 @@ def row(rooms: str = "", at_import: str = "", inside: str = "") -> Row:
 
 
 EVERYTHING = (
-    "analyzers attach collectors comparing doctor errors fastpaths gates hardware kernels legs live_assert live_serve "
+    "analyzers attach collectors comparing doctor errors exporting fastpaths gates hardware kernels legs live_assert live_serve "
     "model pipeline plugs present readers recipe registry rules schema sources tui viewing vllm_source workload "
-    "_arguments _given _live_words _looking _outputs _path_calls _setup_words _streams _values"
+    "_arguments _given _html_words _live_words _looking _outputs _pages _path_calls _setup_words _streams _values _writing"
 )
 # The row of a room is its folder's name; a module of m3probe/ itself has its own. `errors` and the version are for all.
 TABLE = {
@@ -66,6 +66,7 @@ TABLE = {
     "collectors": row("schema fastpaths gates plugs", "msgspec", "torch vllm"),
     "present": row("model schema", "rich", "plotly msgspec"),
     "tui": row("model schema present", "textual rich"),
+    "exporting": row("analyzers fastpaths kernels model present schema", "numpy", "perfetto pyarrow isal"),
     "registry": row("plugs schema model"),
     "sources": row("readers plugs registry model schema"),
     "rules": row("model schema kernels registry", "", "numpy"),
@@ -80,12 +81,17 @@ TABLE = {
     "pipeline": row(EVERYTHING, "", "numpy"),
     "vllm_source": row("schema"),
     "recipe": row("schema model fastpaths gates kernels hardware readers registry vllm_source", "yaml", "numpy"),
-    "pytest_plugin": row(f"{EVERYTHING} asserting _pytest_rules", "pytest"),
+    "pytest_plugin": row(f"{EVERYTHING} api asserting _pytest_rules", "pytest"),
     "_pytest_rules": row("asserting model present rules schema", "pytest"),
-    "asserting": row("_path_calls model pipeline present recipe rules schema workload"),
+    "asserting": row("api model present rules schema"),
+    "api": row("_path_calls comparing model pipeline present recipe rules workload"),
     "_path_calls": row("analyzers fastpaths model rules schema", "numpy"),
     "cli": row(EVERYTHING, "", "rich msgspec"),
-    "_arguments": row("present attach _setup_words _streams _values"),
+    "_writing": row("_outputs"),
+    "_arguments": row("present attach _export_words _html_words _setup_words _streams _values"),
+    "_export_words": row("_values"),
+    "_html_words": row("_values"),
+    "_pages": row("model present viewing _streams _writing"),
     "_setup_words": row("_values"),
     "_given": row("model pipeline present recipe workload _streams"),
     "_values": row("attach"),

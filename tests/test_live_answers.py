@@ -12,15 +12,8 @@ from recording_kit import SECOND, batch, count, experts, judged, linear, replaye
 from tree import ROOT
 
 from m3probe.model.live_report import LiveSection
-from m3probe.model.report import (
-    BytesSection,
-    PlaneRow,
-    QueuesSection,
-    RepeatsSection,
-    Report,
-    ShapesSection,
-    TrustSection,
-)
+from m3probe.model.repeat_report import RepeatsSection
+from m3probe.model.report import BytesSection, PlaneRow, QueuesSection, Report, ShapesSection, TrustSection
 from m3probe.pipeline import analyze
 from m3probe.present.json import report_json
 from m3probe.present.text import report_text

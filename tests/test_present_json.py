@@ -12,14 +12,15 @@ import pytest
 import report_builder as build
 
 from m3probe.model.findings import Bound, Finding
-from m3probe.model.report import Answer, BytesSection, Costs, RepeatsSection, Report, Summary, SummarySection
+from m3probe.model.repeat_report import Costs, RepeatsSection
+from m3probe.model.report import Answer, BytesSection, Report, Summary, SummarySection
 from m3probe.present.escape import safe
 from m3probe.present.json import inspect_json, report_json
 from m3probe.schema.verdicts import Outcome
 
 KEYS = (
     "schema_version outcome notes trust meta coverage summary steps shapes model_match repeats graph_coverage costs layers "
-    "bytes roofline paths gates recipe queues queue_rows live bench clocks findings next_bottleneck ranking"
+    "bytes roofline paths gates recipe queues queue_rows live bench clocks idle findings next_bottleneck ranking"
 )
 
 

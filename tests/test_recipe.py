@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from command_kit import ran
 from recipes import AITER, BASE, FSE, GATED, INT4, MXFP4, MXFP8, UNCAST, at, judged, reasons, segments
 from tree import ROOT
 
@@ -17,18 +15,6 @@ from m3probe.errors import UsageError
 RELEASES = ("0.24.0", "0.25.1", "0.32.0", "0.33.0")
 RECIPES = ROOT / "samples" / "recipes"
 FP8_INDEX = """--attention-config '{"indexer_kv_dtype": "fp8"}'"""
-
-
-def run(*words: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "import sys; from m3probe.cli import main; sys.exit(main())", *map(str, words)]
-    return subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT.anchor,
-        env={**os.environ, "COLUMNS": "120", **env},
-    )
 
 
 # --- the all-reduce ---------------------------------------------------------------------------------------------
@@ -101,7 +87,7 @@ def test_the_map_of_the_gated_recipe_has_its_dead_zone() -> None:
 
 @pytest.mark.parametrize("version", RELEASES)
 def test_the_printed_command_leaves_sparse_attention_off(version: str) -> None:
-    found = run("recipe", "--vllm", version, "--concurrency", "128", "--json", RECIPES / "m3-mxfp8-printed.sh")
+    found = ran("recipe", "--vllm", version, "--concurrency", "128", "--json", RECIPES / "m3-mxfp8-printed.sh")
     assert found.returncode == 0, found.stderr
     paths = {line["id"]: line for line in json.loads(found.stdout)["paths"]}
     assert paths["aiter_sparse_pa"]["state"] == "off"
@@ -163,7 +149,7 @@ def test_a_linear_backend_that_filters_to_nothing(version: str, state: str) -> N
 
 
 def test_unknown_flags_are_refused_with_the_nearest_name() -> None:
-    found = run("recipe", "--vllm", "0.33.0", "--", "vllm", "serve", MXFP8, "--tensor-paralel-size", "4")
+    found = ran("recipe", "--vllm", "0.33.0", "--", "vllm", "serve", MXFP8, "--tensor-paralel-size", "4")
     assert found.returncode == 2
     assert "--tensor-parallel-size" in found.stderr
     assert "Traceback" not in found.stderr
@@ -231,12 +217,12 @@ def test_a_layout_that_cannot_be_built_stops_the_engine() -> None:
 def test_a_required_path_decides_the_exit_status() -> None:
     words = ("recipe", "--vllm", "0.33.0", "--concurrency", "128")
     gated = RECIPES / "m3-mxfp8-gated.sh"
-    assert run(*words, "--require", "aiter_sparse_pa:decode", gated).returncode == 0
-    assert run(*words, "--require", "quick_reduce:prefill", gated).returncode == 0
-    failed = run(*words, "--require", "quick_reduce:decode", gated)
+    assert ran(*words, "--require", "aiter_sparse_pa:decode", gated).returncode == 0
+    assert ran(*words, "--require", "quick_reduce:prefill", gated).returncode == 0
+    failed = ran(*words, "--require", "quick_reduce:decode", gated)
     assert failed.returncode == 1
     assert "1,572,864 B < 16,777,216 B" in failed.stdout
-    assert run(*words, "--require", "aiter_sparse_pa", RECIPES / "m3-mxfp8-printed.sh").returncode == 1
+    assert ran(*words, "--require", "aiter_sparse_pa", RECIPES / "m3-mxfp8-printed.sh").returncode == 1
 
 
 def test_nothing_is_eligible_on_an_engine_that_does_not_start() -> None:
@@ -271,14 +257,14 @@ def test_nothing_is_eligible_on_an_engine_that_does_not_start() -> None:
     ],
 )
 def test_bad_input_has_a_sentence_and_a_status(words: tuple[str, ...], status: int, said: str) -> None:
-    found = run("recipe", *words)
+    found = ran("recipe", *words)
     assert found.returncode == status, found.stderr
     assert said in found.stderr
     assert "Traceback" not in found.stderr
 
 
 def test_hostile_words_reach_no_terminal() -> None:
-    found = run("recipe", "--", "vllm", "serve", "evil\x1b[31m\u202emodel", "--served-model-name", "\x9b31m")
+    found = ran("recipe", "--", "vllm", "serve", "evil\x1b[31m\u202emodel", "--served-model-name", "\x9b31m")
     assert found.returncode in (0, 2, 3)
     assert "\x1b" not in found.stdout + found.stderr
     assert "\u202e" not in found.stdout + found.stderr
@@ -320,17 +306,17 @@ def test_a_draft_number_stands_once() -> None:
 
 def test_the_text_answers_at_80_and_120_columns_and_in_ascii() -> None:
     for width in (80, 120):
-        found = run(
+        found = ran(
             "recipe", "--vllm", "0.33.0", "--concurrency", "128", RECIPES / "m3-mxfp8-gated.sh", COLUMNS=str(width)
         )
         assert max(len(line) for line in found.stdout.splitlines()) <= width
         assert "1,572,864 B < 16,777,216 B" in " ".join(found.stdout.split())
-    plain = run("recipe", "--vllm", "0.33.0", RECIPES / "m3-mxfp8-gated.sh", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    plain = ran("recipe", "--vllm", "0.33.0", RECIPES / "m3-mxfp8-gated.sh", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert plain.stdout.isascii()
 
 
 def test_the_compose_sample_is_read_whole() -> None:
-    found = run("recipe", "--vllm", "0.33.0", "--concurrency", "128", "--json", RECIPES / "m3-mxfp4-eagle3.yaml")
+    found = ran("recipe", "--vllm", "0.33.0", "--concurrency", "128", "--json", RECIPES / "m3-mxfp4-eagle3.yaml")
     assert found.returncode == 0, found.stderr
     report = json.loads(found.stdout)
     assert report["setup"]["spec_tokens"] == 3
@@ -344,7 +330,7 @@ CONDITIONAL = ROOT / "tests" / "data" / "recipe" / "gated.sh"
 
 
 def states(*words: str | Path) -> dict[str, str]:
-    found = run("recipe", "--vllm", "0.33.0", "--concurrency", "128", "--json", *words)
+    found = ran("recipe", "--vllm", "0.33.0", "--concurrency", "128", "--json", *words)
     assert found.returncode == 0, found.stderr
     return {line["id"]: line["state"] for line in json.loads(found.stdout)["paths"]}
 
@@ -364,7 +350,7 @@ def test_a_path_that_hangs_on_a_condition_of_the_script_is_unproven_until_it_is_
 def test_what_the_command_sets_wins_over_the_environment_file(tmp_path: Path) -> None:
     outer = tmp_path / "serve.env"
     outer.write_text("VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT=0\nVLLM_ROCM_QUICK_REDUCE_QUANTIZATION=INT8\n")
-    found = run(
+    found = ran(
         "recipe", "--vllm", "0.33.0", "--concurrency", "128", "--env-file", outer, RECIPES / "m3-mxfp8-gated.sh"
     )
     text = " ".join(found.stdout.split())
@@ -386,7 +372,7 @@ def test_an_environment_file_feeds_the_script_that_reads_it(tmp_path: Path) -> N
         two,
         RECIPES / "m3-mxfp8-gated.sh",
     )
-    found = run(*words)
+    found = ran(*words)
     assert found.returncode == 1
     assert "4 KV heads over TP2 = 2 per rank" in " ".join(found.stdout.split())
 
@@ -394,7 +380,7 @@ def test_an_environment_file_feeds_the_script_that_reads_it(tmp_path: Path) -> N
 def test_a_parallel_size_that_is_not_told_is_asked_for(tmp_path: Path) -> None:
     script = tmp_path / "serve.sh"
     script.write_text(f"vllm serve {MXFP8} --tensor-parallel-size $TP\n")
-    found = run("recipe", script)
+    found = ran("recipe", script)
     assert found.returncode == 2
     assert "--tensor-parallel-size is not known: $TP is not set in it" in found.stderr
     assert "--env-file" in found.stderr
@@ -414,7 +400,7 @@ def test_several_concurrencies_are_judged_in_one_call() -> None:
 
 
 def test_a_version_without_a_table_is_named_with_those_that_have_one() -> None:
-    found = run("recipe", "--vllm", "nightly", "--", "vllm", "serve", MXFP8)
+    found = ran("recipe", "--vllm", "nightly", "--", "vllm", "serve", MXFP8)
     text = " ".join(found.stdout.split())
     assert found.returncode == 0
     assert "vLLM nightly: no source of it and no table of exactly this release" in text
@@ -424,12 +410,12 @@ def test_a_version_without_a_table_is_named_with_those_that_have_one() -> None:
 def test_warnings_can_fail_the_run() -> None:
     words = ("recipe", "--vllm", "0.33.0", "--fail-on-warnings", "--")
     typo = ("env", "VLLM_ROCM_USE_AITR=1", "vllm", "serve", MXFP8, "--block-size", "128")
-    assert run(*words, *typo).returncode == 1
-    assert run(*words, "vllm", "serve", MXFP8, "--block-size", "128").returncode == 0
+    assert ran(*words, *typo).returncode == 1
+    assert ran(*words, "vllm", "serve", MXFP8, "--block-size", "128").returncode == 0
 
 
 def test_variables_of_this_shell_are_named_and_not_taken() -> None:
-    found = run("recipe", "--vllm", "0.33.0", "--", "vllm", "serve", MXFP8, VLLM_ROCM_USE_AITER="1")
+    found = ran("recipe", "--vllm", "0.33.0", "--", "vllm", "serve", MXFP8, VLLM_ROCM_USE_AITER="1")
     assert "VLLM_ROCM_USE_AITER is set in this shell and not in the input: it is not taken" in " ".join(
         found.stdout.split()
     )
@@ -437,7 +423,7 @@ def test_variables_of_this_shell_are_named_and_not_taken() -> None:
 
 
 def test_a_part_of_a_name_suggests_the_paths_that_hold_it() -> None:
-    found = run("recipe", "--require", "sparse", "--", "vllm", "serve", MXFP8)
+    found = ran("recipe", "--require", "sparse", "--", "vllm", "serve", MXFP8)
     assert "Did you mean aiter_sparse_pa or sparse_attention or spec_sparse_pa?" in found.stderr
 
 

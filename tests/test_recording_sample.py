@@ -13,7 +13,8 @@ from recording_kit import path
 from tree import ROOT
 
 from m3probe.model.path_report import PathsSection
-from m3probe.model.report import BytesSection, QueuesSection, RepeatsSection, Report, ShapesSection
+from m3probe.model.repeat_report import RepeatsSection
+from m3probe.model.report import BytesSection, QueuesSection, Report, ShapesSection
 from m3probe.pipeline import analyze, inspect, read, reading
 from m3probe.present.text import report_text
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from m3probe import pipeline
-from m3probe.model.report import RepeatsSection, SummarySection, TrustSection
+from m3probe.model.repeat_report import RepeatsSection
+from m3probe.model.report import SummarySection, TrustSection
 from m3probe.sources import open_recording
 
 SAMPLES = Path(__file__).parents[1] / "samples"

@@ -25,7 +25,8 @@ from m3probe.analyzers._basis import basis, removable_share, step_share
 from m3probe.analyzers._layers import layers
 from m3probe.analyzers._steptime import step_times
 from m3probe.analyzers._view import view
-from m3probe.model.report import Answer, RepeatRow, RepeatsSection
+from m3probe.model.repeat_report import RepeatRow, RepeatsSection
+from m3probe.model.report import Answer
 from m3probe.sources import open_recording
 
 # --- real recordings ---------------------------------------------------------------------------------

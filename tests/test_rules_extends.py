@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from command_kit import ran
 from rules_kit import ATTEND, DECODE, KNOWN, served
 from tree import ROOT
 
@@ -215,15 +214,9 @@ def test_inherited_rules_are_judged_like_own_ones(tmp_path: Path) -> None:
     assert found.results[1].rule.startswith("kernel _gqa*: exactly 6 per step [attends of ")
 
 
-def run(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-c", "import sys; from m3probe.cli import main; sys.exit(main())", *words]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT.anchor, env=environment)
-
-
 @pytest.mark.parametrize(("kind", "code"), [("graph", 0), ("eager", 1)])
 def test_the_command_takes_a_ready_name(kind: str, code: int) -> None:
-    done = run("assert", "any-vllm-graphs", str(ROOT / "samples" / f"h200-m3-tp4rank-{kind}.pt.trace.json.gz"))
+    done = ran("assert", "any-vllm-graphs", str(ROOT / "samples" / f"h200-m3-tp4rank-{kind}.pt.trace.json.gz"))
     assert done.returncode == code, done.stdout + done.stderr
     if kind == "eager":
         assert "9 step(s) made no call of it, and nothing can have hidden one" in done.stdout
@@ -234,7 +227,7 @@ def test_the_command_says_2_for_an_unknown_ready_name_and_3_for_a_missing_file(t
     sample = str(ROOT / "samples" / "h200-m3-tp4rank-graph.pt.trace.json.gz")
     own = tmp_path / "own.toml"
     own.write_text('extends = "nothing-like-it"\n')
-    assert run("assert", str(own), sample).returncode == 2
+    assert ran("assert", str(own), sample).returncode == 2
     own.write_text('extends = "gone.toml"\n')
-    assert run("assert", str(own), sample).returncode == 3
-    assert run("assert", "m3-mxfp8", sample).returncode == 3
+    assert ran("assert", str(own), sample).returncode == 3
+    assert ran("assert", "m3-mxfp8", sample).returncode == 3

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
+from m3probe.present.looks import LOOKS, look
 from m3probe.present.sheets.sheet import Bar, Bars, Curve, Said, Strip
-from m3probe.tui.looks import LOOKS, look, to_ascii
+from m3probe.tui.looks import to_ascii
 from m3probe.tui.widgets.bars import BarsPart, aligned, drawn
 from m3probe.tui.widgets.curve import CurvePart, plotted
 from m3probe.tui.widgets.heading import aged

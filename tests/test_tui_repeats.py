@@ -7,7 +7,7 @@ from page_kit import GRAPH, LIVE, bars, chart, column, full, grid, hollow, nothi
 from report_builder import repeats, summary
 
 from m3probe.model.live_report import LiveSection, StepTimeRow
-from m3probe.model.report import Costs, RepeatRow, RepeatsSection
+from m3probe.model.repeat_report import Costs, RepeatRow, RepeatsSection
 from m3probe.present.sheets.sheet import Lens, Said
 
 

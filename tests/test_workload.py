@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_kit import ran
 from tree import ROOT
 
 SAMPLE = ROOT / "samples" / "h200-m3-tp4rank-graph.pt.trace.json.gz"
@@ -17,14 +15,8 @@ GATED = ROOT / "samples" / "recipes" / "m3-mxfp8-gated.sh"
 ON_MI355X = ("--recipe", GATED, "--vllm", "0.33.0", "--gpu", "mi355x")
 
 
-def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "import sys; from m3probe.cli import main; sys.exit(main())", *map(str, words)]
-    env = {**os.environ, "COLUMNS": "120"}
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT.anchor, env=env)
-
-
 def paths(*words: str | Path) -> dict[str, dict[str, Any]]:
-    done = run("analyze", "--json", *words, SAMPLE)
+    done = ran("analyze", "--json", *words, SAMPLE)
     assert done.returncode == 0, done.stderr
     return {row["id"]: row for row in json.loads(done.stdout)["paths"]}
 
@@ -52,18 +44,18 @@ def test_without_a_gpu_the_traces_own_device_is_taken() -> None:
 
 
 def test_a_recipe_for_another_device_says_so_above_the_paths() -> None:
-    done = json.loads(run("analyze", "--json", *ON_MI355X, SAMPLE).stdout)["recipe"]
+    done = json.loads(ran("analyze", "--json", *ON_MI355X, SAMPLE).stdout)["recipe"]
     assert (done["vllm"], done["gpu"]) == ("0.33.0", "MI355X")
     assert done["contradicts"] == ["the recording is of H200, the configuration was judged for MI355X (--gpu)"]
-    text = run("analyze", *ON_MI355X, SAMPLE).stdout
+    text = ran("analyze", *ON_MI355X, SAMPLE).stdout
     assert text.index("Paths  ✗") < text.index("the recording is of H200") < text.index("AITER sparse paged attention:")
-    assert json.loads(run("analyze", "--json", SAMPLE).stdout)["recipe"] is None
+    assert json.loads(ran("analyze", "--json", SAMPLE).stdout)["recipe"] is None
 
 
 def test_a_recipe_that_does_not_start_cannot_be_the_one_that_ran(tmp_path: Path) -> None:
     two = tmp_path / "two.env"
     two.write_text("TP=2\n")
-    done = json.loads(run("analyze", "--json", *ON_MI355X, "--env-file", two, SAMPLE).stdout)
+    done = json.loads(ran("analyze", "--json", *ON_MI355X, "--env-file", two, SAMPLE).stdout)
     assert any("does not start, so another one was recorded" in text for text in done["recipe"]["contradicts"])
     assert done["meta"]["tp"] == 2
 
@@ -71,12 +63,12 @@ def test_a_recipe_that_does_not_start_cannot_be_the_one_that_ran(tmp_path: Path)
 def test_warnings_of_the_recipe_reach_the_report(tmp_path: Path) -> None:
     script = tmp_path / "serve.sh"
     script.write_text("export VLLM_ROCM_USE_AITR=1\nvllm serve MiniMaxAI/MiniMax-M3-MXFP8 -tp 4 --block-size 128\n")
-    done = run("analyze", "--recipe", script, "--vllm", "0.33.0", SAMPLE)
+    done = ran("analyze", "--recipe", script, "--vllm", "0.33.0", SAMPLE)
     assert "did you mean VLLM_ROCM_USE_AITER?" in " ".join(done.stdout.split())
 
 
 def test_without_a_recipe_the_fallbacks_are_told_in_one_line() -> None:
-    text = " ".join(run("analyze", SAMPLE).stdout.split())
+    text = " ".join(ran("analyze", SAMPLE).stdout.split())
     assert "a fallback ran, and nothing says what was asked for (--recipe FILE does)" in text
     assert "AITER sparse paged attention (Triton, 60 calls)" in text
 
@@ -92,14 +84,14 @@ def test_an_evaluation_decides_whether_an_executed_path_is_correct(tmp_path: Pat
     assert paths("--eval", good)["graph_replay"]["correct"] == "holds"
     assert paths("--eval", bad)["graph_replay"]["correct"] == "broken"
     assert paths()["graph_replay"]["correct"] == "unproven"
-    text = " ".join(run("analyze", "--eval", bad, SAMPLE).stdout.split())
+    text = " ".join(ran("analyze", "--eval", bad, SAMPLE).stdout.split())
     assert "✗ broken evaluation file read, within noise of healthy: gsm8k 0.0099, n = 1,319" in text
 
 
 def test_a_score_is_held_against_its_baseline(tmp_path: Path) -> None:
     """n = 1,319 at 0.93 and 0.95: noise 1.96 x sqrt(0.00703^2 + 0.00600^2) = 0.0181 < 0.02."""
     low, base = evaluation(tmp_path, 0.93), evaluation(tmp_path, 0.95, "base.json")
-    done = json.loads(run("analyze", "--json", "--eval", low, "--eval-baseline", base, SAMPLE).stdout)
+    done = json.loads(ran("analyze", "--json", "--eval", low, "--eval-baseline", base, SAMPLE).stdout)
     gate = next(gate for gate in done["gates"] if gate["id"] == "eval_file")
     assert gate["verdict"] == "broken"
     assert "-0.0200, noise below 0.0181" in gate["text"]
@@ -107,7 +99,7 @@ def test_a_score_is_held_against_its_baseline(tmp_path: Path) -> None:
 
 def test_cosines_are_a_gate(tmp_path: Path) -> None:
     (tmp_path / "cosine.json").write_text(json.dumps({"layer 3": 0.9999, "layer 4": 0.527}))
-    done = json.loads(run("analyze", "--json", "--cosine", tmp_path / "cosine.json", SAMPLE).stdout)
+    done = json.loads(ran("analyze", "--json", "--cosine", tmp_path / "cosine.json", SAMPLE).stdout)
     gate = next(gate for gate in done["gates"] if gate["id"] == "cosine")
     assert (gate["verdict"], gate["text"]) == ("broken", "lowest of 2 cosines: 0.5270 (layer 4), must be > 0.999")
 
@@ -115,11 +107,11 @@ def test_cosines_are_a_gate(tmp_path: Path) -> None:
 def test_a_rule_on_a_missed_path_fails_and_holds_where_it_ran(tmp_path: Path) -> None:
     rules = tmp_path / "rules.toml"
     rules.write_text('[[rule]]\npath = "aiter_sparse_pa"\nphase = "decode"\nverdict = "executed"\n')
-    assert run("assert", rules, *ON_MI355X, SAMPLE).returncode == 1
+    assert ran("assert", rules, *ON_MI355X, SAMPLE).returncode == 1
     rules.write_text('[[rule]]\npath = "aiter_sparse_pa"\nphase = "decode"\nverdict = "missed"\n')
-    assert run("assert", rules, *ON_MI355X, SAMPLE).returncode == 0
+    assert ran("assert", rules, *ON_MI355X, SAMPLE).returncode == 0
     rules.write_text('[[rule]]\npath = "index_reuse"\nverdict = "off"\n')
-    assert run("assert", rules, *ON_MI355X, SAMPLE).returncode == 0
+    assert ran("assert", rules, *ON_MI355X, SAMPLE).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -137,7 +129,7 @@ def test_a_rule_on_a_missed_path_fails_and_holds_where_it_ran(tmp_path: Path) ->
     ],
 )
 def test_bad_words_have_a_sentence_and_a_status(words: tuple[str | Path, ...], status: int, said: str) -> None:
-    done = run("analyze", *words, SAMPLE)
+    done = ran("analyze", *words, SAMPLE)
     assert done.returncode == status, done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
@@ -146,6 +138,6 @@ def test_bad_words_have_a_sentence_and_a_status(words: tuple[str | Path, ...], s
 def test_a_baseline_of_another_task_is_refused(tmp_path: Path) -> None:
     other = tmp_path / "mmlu.json"
     other.write_text(json.dumps({"results": {"mmlu": {"acc,none": 0.8}}}))
-    done = run("analyze", "--eval", evaluation(tmp_path, 0.95), "--eval-baseline", other, SAMPLE)
+    done = ran("analyze", "--eval", evaluation(tmp_path, 0.95), "--eval-baseline", other, SAMPLE)
     assert done.returncode == 2
     assert "no task and metric in common" in done.stderr

@@ -1,6 +1,7 @@
 """Where the tree's rooms lie and what is in them; shared by the tests that look at files instead of behaviour."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,15 @@ ROOMS = {
     "m3probe.collectors": "collectors",
     "m3probe.tui": "tui",
 }
+
+
+def kept_files() -> list[str]:
+    """Every file of the tree that git keeps or would keep, below the root; skips where this is no clone of it."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    if not (ROOT / ".git").exists():
+        pytest.skip("no clone: git alone knows which files are the tree's")
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return sorted(name for name in said.split("\0") if name and (ROOT / name).is_file())
 
 
 def room_files(folder: str) -> list[Path]:

@@ -1,43 +1,8 @@
-"""Glyph and style of every verdict and state word, and how all of it is spelt in ASCII.
-
-A colour is never alone: whoever shows a word shows its glyph too.
-"""
+"""What the terminal makes of state words: which of them tell of old figures, and how all of it is spelt in ASCII."""
 
 from __future__ import annotations
 
 from m3probe.model.view import Word
-from m3probe.present._paths import LOOKS as VERDICTS
-
-GOOD, BAD, WARN, DIM, BOLD, ACCENT, PLAIN = "good", "bad", "warn", "dim", "bold", "accent", ""
-
-LOOKS: dict[str, tuple[str, str]] = {
-    **{str(word): look for word, look in VERDICTS.items()},
-    Word.CONNECTING: ("…", DIM),
-    Word.COLLECTING: ("…", DIM),
-    Word.LIVE: ("●", GOOD),
-    Word.SLOW: ("!", WARN),
-    Word.STALE: ("!", WARN),
-    Word.DOWN: ("✗", BAD),
-    Word.BAD_DATA: ("✗", BAD),
-    Word.RESET: ("!", WARN),
-    Word.PAUSED: ("=", WARN),
-    Word.REPLAY: ("»", ACCENT),
-    Word.PARTIAL: ("!", WARN),
-    Word.READ: ("●", GOOD),
-    "complete": ("●", GOOD),
-    "degraded": ("!", WARN),
-    "unusable": ("✗", BAD),
-    "holds": ("●", GOOD),
-    "broken": ("✗", BAD),
-    "failed": ("✗", BAD),
-    "inconclusive": ("?", DIM),
-    "slow": ("✗", BAD),
-    "growing": ("!", WARN),
-    "good": ("●", GOOD),
-    "bad": ("✗", BAD),
-    "warn": ("!", WARN),
-}
-"""word -> (glyph, style); a word that is not here is shown as it is, with ``?``."""
 
 OLD = frozenset({Word.STALE, Word.DOWN, Word.BAD_DATA})
 """Where figures are dimmed and carry their age."""
@@ -48,11 +13,6 @@ _ASCII = {
     "\xa0": " ",
 }
 _BRAILLE = range(0x2800, 0x2900)
-
-
-def look(word: str) -> tuple[str, str]:
-    """Glyph and style of a word; as words are spelt in data or on screen."""
-    return LOOKS.get(word) or LOOKS.get(word.replace(" ", "_")) or ("?", DIM)
 
 
 def to_ascii(text: str) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from m3probe.present._numbers import plural
+from m3probe.present.looks import look
 from m3probe.present.sheets.sheet import Bars, Block, Cell, Curve, Grid, Line, Said, Sheet, Strip
-from m3probe.tui.looks import look
 from m3probe.tui.widgets.ink import clean
 
 MOST = 1_000

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from m3probe.analyzers._compare import facts as of
-from m3probe.model.compare_report import AS_FAR, DIFFERS, EQUAL, OTHER, SAME, UNKNOWN, Contract, Setting, Topic
+from m3probe.model.compare_report import AS_FAR, CORE, DIFFERS, EQUAL, OTHER, SAME, UNKNOWN, Contract, Setting, Topic
 from m3probe.model.compare_run import RunKept
 
-CORE = (of.MODEL, of.GPUS, of.WORKLOAD, of.CONCURRENCY)
-"""Without these two figures may be of anything: a ratio of them is no speed-up even as far as known."""
 CONTROLLED, DENSITY, HARDWARE, EVOLUTION = "controlled", "density", "other hardware", "evolution"
 _TELLS: Mapping[str, str] = {
     of.MODEL: "the benchmark's own result, --recipe FILE or the server's log",
@@ -43,16 +41,6 @@ def contract(a: RunKept, b: RunKept, settings: Sequence[Setting] | None) -> Cont
 def differing(found: Contract) -> tuple[str, ...]:
     """Topics that differ."""
     return tuple(t.topic for t in found.topics if t.state == DIFFERS)
-
-
-def comparable(found: Contract) -> bool:
-    """Whether a ratio may be called a speed-up, as far as known: nothing differs, and the core of it is known."""
-    return found.verdict != OTHER and not missing_core(found)
-
-
-def missing_core(found: Contract) -> tuple[str, ...]:
-    """Topics of the core that are not known."""
-    return tuple(t.topic for t in found.topics if t.state == UNKNOWN and t.topic in CORE)
 
 
 def _topic(name: str, a: Mapping[str, str], b: Mapping[str, str]) -> Topic:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from m3probe.analyzers._compare import facts as of
-from m3probe.analyzers._compare.contract import DENSITY, HARDWARE, differing, missing_core
+from m3probe.analyzers._compare.contract import DENSITY, HARDWARE, differing
 from m3probe.analyzers._compare.effects import Effect, moved_phases, noise
 from m3probe.analyzers._compare.own import acts_on, own_part, own_words
 from m3probe.fastpaths import fast_paths
@@ -90,7 +90,7 @@ def _credit(
         return Credit(phase, UNPROVEN, (*started, *stopped), said, "Repeat both runs: without a cause it may be noise")
     if (started or stopped) and not effect.bare:
         said = f"{gain}; {ran}, and {names[0]} alone changed"
-        return _earned(phase, effect, (*started, *stopped), names[0], changes, said, missing_core(contract))
+        return _earned(phase, effect, (*started, *stopped), names[0], changes, said, contract.missing_core)
     return _on_paper(a, b, phase, gain, names[0])
 
 

@@ -10,7 +10,7 @@ from m3probe.analyzers._gemm import Gemms
 from m3probe.analyzers._view import UNTIMED_SHARE, View, decode_tokens, in_phases
 from m3probe.kernels.demangle import demangle
 from m3probe.kernels.grammar import head_of
-from m3probe.model.compare_run import KernelCost, ShapeCost, StepGroup
+from m3probe.model.compare_run import KernelCost, ShapeCost, StepGroup, StepTimes
 from m3probe.model.tables import Array
 from m3probe.schema.verdicts import FAMILIES, PHASES, Phase
 
@@ -67,7 +67,13 @@ def _group(
         copies_ns=int(copies["dur_ns"][moved].sum()) if known else None,
         tokens=int(tokens.sum()) if phase is Phase.DECODE and (tokens >= 0).all() else None,
         kernels=kernels,
+        times=_times(phase, rows, window) if known else None,
     )
+
+
+def _times(phase: Phase, rows: int, window: Array) -> StepTimes:
+    low, q1, median, q3, high = np.percentile(window, (0, 25, 50, 75, 100)).tolist()
+    return StepTimes(str(phase), rows if rows > 0 else None, len(window), low, q1, median, q3, high)
 
 
 def _owned(view: View, step: Array, steps: Array) -> Array:

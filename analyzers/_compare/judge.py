@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from m3probe.analyzers._compare.contract import comparable, contract, missing_core
+from m3probe.analyzers._compare.contract import contract
 from m3probe.analyzers._compare.credit import put_down
 from m3probe.analyzers._compare.doubt import doubted
 from m3probe.analyzers._compare.effects import OF_PHASE, Effect, beside, effects, listed, noise, what_others_do
@@ -21,7 +21,6 @@ from m3probe.model.compare_bench import BenchComparison, Crossing
 from m3probe.model.compare_report import (
     BETTER,
     NO_CHANGE,
-    OTHER,
     WORSE,
     CompareReport,
     Contract,
@@ -101,7 +100,7 @@ def faster(p: Pair, runs: Sequence[RunKept]) -> tuple[str, str]:
     asked = [run for run in runs if run.name in (p.before, p.after)]
     if unfit := doubts(asked):
         return "inconclusive", unfit[0]
-    if not comparable(p.contract):
+    if not p.contract.comparable:
         return "inconclusive", p.contract.claim
     told = effects(p.metrics, p.phases)
     words = {effect.verdict for effect in told.values() if not effect.bare}
@@ -124,7 +123,7 @@ def _answer(
     if unfit := doubts((a, b)):
         return f"no claim: {unfit[0]}"
     still = f"no change beyond noise{_wide(told)}"
-    if found.verdict == OTHER or missing_core(found):
+    if not found.comparable:
         unmoved = told and all(effect.verdict == NO_CHANGE for effect in told.values())
         return f"{f'{still}: ' if unmoved else ''}{figures}: {found.claim}"
     verdicts = {effect.verdict for effect in told.values() if not effect.bare}
@@ -166,4 +165,5 @@ SHOWN = 3
 
 
 def _row(run: RunKept) -> RunRow:
-    return RunRow(run.name, run.inputs, run.outcome, run.notes, run.trust, run.ranks, run.stated)
+    steps = tuple(group.times for group in run.groups if group.times is not None)
+    return RunRow(run.name, run.inputs, run.outcome, run.notes, run.trust, run.ranks, run.stated, steps, run.paths)

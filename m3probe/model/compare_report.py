@@ -8,19 +8,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from m3probe.model.compare_bench import BenchComparison, Crossing
-from m3probe.model.compare_run import Bottleneck
+from m3probe.model.compare_run import Bottleneck, PathSeen, StepTimes
 from m3probe.model.report import TrustRow
 
 SCHEMA_VERSION = "1.0"
 EQUAL, DIFFERS, UNKNOWN = "equal", "differs", "unknown"
 SAME, AS_FAR, OTHER = "same", "same as far as known", "differs"
 """Verdicts of a contract."""
+CORE = ("model", "GPUs", "workload", "concurrency")
+"""Topics without which two figures may be of anything: a ratio of them is no speed-up even as far as known."""
 BETTER, WORSE, NO_CHANGE, UNPROVEN = "better", "worse", "same", "unproven"
 
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One run: what was read, whether it can be trusted, and whether its ranks are one server."""
+    """One run: what was read, whether it can be trusted, and whether its ranks are one server.
+
+    Args:
+        steps: how its step times lie, a row for each phase and number of rows with times.
+        paths: each fast path in each phase that was recorded.
+    """
 
     name: str
     inputs: tuple[str, ...]
@@ -29,6 +36,8 @@ class RunRow:
     trust: TrustRow | None
     ranks: tuple[str, ...]
     configuration: str
+    steps: tuple[StepTimes, ...] = ()
+    paths: tuple[PathSeen, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,16 @@ class Contract:
     claim: str
     topics: tuple[Topic, ...]
     settings: tuple[Setting, ...] | None
+
+    @property
+    def missing_core(self) -> tuple[str, ...]:
+        """Topics of the core that are not known."""
+        return tuple(t.topic for t in self.topics if t.state == UNKNOWN and t.topic in CORE)
+
+    @property
+    def comparable(self) -> bool:
+        """Whether a ratio may be called a speed-up, as far as known: nothing differs, and the core of it is known."""
+        return self.verdict != OTHER and not self.missing_core
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,20 @@ class KernelCost:
 
 
 @dataclass(frozen=True, slots=True)
+class StepTimes:
+    """How the times of a group's steps lie: from GPU start to the next step's, ns; quartiles by straight lines between."""
+
+    phase: str
+    rows: int | None
+    steps: int
+    low_ns: float
+    q1_ns: float
+    median_ns: float
+    q3_ns: float
+    high_ns: float
+
+
+@dataclass(frozen=True, slots=True)
 class StepGroup:
     """Steps of one phase with about the same rows, of every rank.
 
@@ -58,6 +72,8 @@ class StepGroup:
     copies_ns: int | None
     tokens: int | None
     kernels: tuple[KernelCost, ...]
+    times: StepTimes | None = None
+    """How the windows lie; None where ``window_ns`` is."""
 
     @property
     def step_ns(self) -> float | None:

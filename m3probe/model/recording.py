@@ -172,9 +172,13 @@ class Meta:
     gates: GateFacts = field(default_factory=GateFacts)
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, repr=False)
 class Recording:
-    """All that was read. Analyzers never change it."""
+    """All that was read. Analyzers never change it.
+
+    Tables are numpy columns (``m3probe/model/tables.py`` has the unit and meaning of each); ``.df()`` gives a DataFrame.
+    Times are int64 ns on the clock of their file.
+    """
 
     meta: Meta
     files: tuple[SourceFile, ...]
@@ -182,6 +186,15 @@ class Recording:
     strings: Strings
     dims: Dims
     notes: tuple[Note, ...]
+
+    def __post_init__(self) -> None:
+        for table in self.tables.values():
+            table.texts, table.grids = self.strings.texts, self.dims.values
+
+    def __repr__(self) -> str:
+        files = ", ".join(file.path for file in self.files[:3])
+        more = f" and {len(self.files) - 3:,} more" if len(self.files) > 3 else ""
+        return f"<Recording of {files}{more}: {len(self.kernels):,} kernels, {len(self.steps):,} steps, {self.outcome}>"
 
     @property
     def steps(self) -> Table:

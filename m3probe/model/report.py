@@ -7,14 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from m3probe.model.bench_report import BenchSection
 from m3probe.model.clock import ClockSection
 from m3probe.model.findings import Bound, Finding
+from m3probe.model.idle_report import IdleSection
 from m3probe.model.live_report import LiveSection
 from m3probe.model.path_report import PathsSection
+from m3probe.model.repeat_report import RepeatsSection
 from m3probe.model.roofline_report import RooflineSection
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SCHEMA_VERSION = "1"
 
@@ -170,71 +175,6 @@ class ShapesSection:
 
 
 @dataclass(frozen=True, slots=True)
-class RepeatRow:
-    """What one family repeats in one phase.
-
-    ``per_step`` is the mean over non-empty steps, ``per_layer`` divides by the layers that launch it
-    (None where layers are unknown); ns are kernel time, None where kernels of the phase are missing.
-    """
-
-    phase: str
-    family: str
-    per_step: float
-    per_layer: float | None
-    ns_per_output_token: float | None
-    ns_per_step: float | None
-    evidence: str
-
-
-@dataclass(frozen=True, slots=True)
-class CoverageRow:
-    """Share of steps, rows and output tokens of one graph mode (0 to 1); ``steps`` of the engine, not of each rank."""
-
-    graph_mode: str
-    steps: int
-    step_share: float
-    row_share: float | None
-    token_share: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """What output costs in decode; None where it cannot be told.
-
-    ``ns_per_...`` is kernel time, which the requests of a batch share. ``step_ns_per_...`` is wall time: what one request
-    waits for a token, and for a response of 1,000.
-    """
-
-    ns_per_output_token: float | None
-    ns_per_1000_token_response: float | None
-    ns_per_active_request: float | None
-    decode_tokens_in_mixed_steps: int | None
-    mixed_ns_per_decode_token: float | None
-    launch_bound: bool | None
-    step_ns_per_token: float | None = None
-    step_ns_per_1000_token_response: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LayersRow:
-    """Layers that ran in a step, counted by kernels that run once per layer; None where none tells."""
-
-    dense_attention: int | None
-    sparse_attention: int | None
-    moe: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class RepeatsSection:
-    """Question 2."""
-
-    repeats: tuple[RepeatRow, ...]
-    graph_coverage: tuple[CoverageRow, ...]
-    costs: Costs
-    layers: LayersRow | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class PlaneRow:
     """One kind of traffic on one byte plane; ``bytes`` is None where the trace cannot prove it."""
 
@@ -271,10 +211,8 @@ class QueueRow:
     Args:
         queue: ``client``, ``admission``, ``prefill``, ``kv_transfer`` (with its stage behind a dot), ``decode``, ``front_end``.
         server: which of several; empty where there is one.
-        length_mean: requests in it over the time seen: sampled, or where ``basis`` is ``little`` throughput times time in it.
-        growth_per_s: requests a second, by a straight line through the samples.
-        arrivals_per_s: requests a second that came into it; ``served_per_s`` that left it.
-        wait_ns: mean time of a request in it.
+        length_mean: sampled, or where ``basis`` is ``little`` throughput times time in it; ``growth_per_s`` by a straight line.
+        arrivals_per_s: requests a second that came into it; ``served_per_s`` that left it; ``wait_ns``: mean time in it.
         trend: ``empty steady grows drains rose_and_fell``, or empty where too few samples tell.
         basis: ``sampled`` or ``little``.
     """
@@ -354,6 +292,7 @@ Section = (
     | BenchSection
     | ClockSection
     | RooflineSection
+    | IdleSection
 )
 S = TypeVar("S")
 
@@ -390,11 +329,60 @@ class ReadNote:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Report:
-    """All answers, how reading ended, and what the user must be told first."""
+    """All answers, how reading ended, and what the user must be told first.
+
+    What a question answers is None where its analyzer failed (a finding ``*.failed`` says why), never empty.
+    """
 
     outcome: str
     notes: tuple[ReadNote, ...]
     answer: Answer
     schema_version: str = SCHEMA_VERSION
+
+    def __repr__(self) -> str:
+        trust, first = self.trust, self.next_bottleneck
+        said = f"trust {trust.verdict if trust else 'not judged'}, next bottleneck {first.finding if first else 'none'}"
+        return f"<Report {self.outcome}: {said}, {len(self.findings):,} findings>"
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Every finding, in the analyzers' order; ``ranking`` has the order in which to look at them."""
+        return self.answer.findings
+
+    @property
+    def next_bottleneck(self) -> NextBottleneck | None:
+        """What to act on; None where nothing trusted bounds anything."""
+        found = self.answer.section(BottleneckSection)
+        return found.next_bottleneck if found else None
+
+    @property
+    def trust(self) -> TrustRow | None:
+        """``complete | degraded | unusable``, with reasons."""
+        found = self.answer.section(TrustSection)
+        return found.trust if found else None
+
+    @property
+    def summary(self) -> Summary | None:
+        """Totals, families and phases."""
+        found = self.answer.section(SummarySection)
+        return found.summary if found else None
+
+    def section(self, kind: type[S]) -> S | None:
+        """The typed section of one question: ``report.section(ShapesSection).shapes``."""
+        return self.answer.section(kind)
+
+    def df(self, rows: str) -> pd.DataFrame:
+        """Rows as a DataFrame, a column for each field of their type, ``<NA>`` for what is not known.
+
+        Args:
+            rows: ``cells families findings paths phases planes queues ranking repeats roofline shapes steps``.
+
+        Raises:
+            UsageError: another word, or rows whose analyzer failed.
+            MissingExtra: pandas is not installed (``pip install 'm3probe[df]'``).
+        """
+        from m3probe.model._dataframes import rows_df  # deferred with its pandas: no report needs it
+
+        return rows_df(self.answer, rows)

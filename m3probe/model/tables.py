@@ -6,7 +6,7 @@ Strings are ids into ``Recording.strings``; -1 in an id, count or row column mea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -160,7 +160,7 @@ class Table:
         ValueError: a column is missing, unknown, or of another length.
     """
 
-    __slots__ = ("columns", "name")
+    __slots__ = ("columns", "grids", "name", "texts")
 
     def __init__(self, name: str, columns: Mapping[str, Array]) -> None:
         declared = {column.name: column for column in TABLES[name]}
@@ -172,6 +172,12 @@ class Table:
             raise ValueError(f"table {name}: columns of {sorted(lengths)} rows")
         self.name = name
         self.columns = checked
+        self.texts: Sequence[str] | None = None
+        """Text of each string id, and ``grids`` of each row of dims: the recording's own, once the table is in one."""
+        self.grids: Sequence[tuple[int, ...]] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Table {self.name}: {len(self):,} rows of {', '.join(self.columns)}>"
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -180,10 +186,19 @@ class Table:
         return self.columns[column]
 
     def df(self) -> pd.DataFrame:
-        """The table as a DataFrame (needs pandas: ``pip install m3probe[df]``)."""
-        import pandas as pd  # deferred: 0.5-0.7 s and 70-109 MB, and `analyze` never needs it
+        """The table as a DataFrame: one row each, so that ``kernels.df()["step"]`` is the index of ``steps.df()``.
 
-        return pd.DataFrame(dict(self.columns))
+        String ids become their text and indexes their word (categories), yes/no becomes booleans, and whole numbers are
+        ``Int32`` or ``Int64`` with ``<NA>`` for what is not known; a grid is a tuple of workgroups. Start, end and
+        duration stay int64 as they were recorded: ``timed`` says of a kernel whether they are any good.
+        ``attrs["units"]`` and ``attrs["meanings"]`` have a word for each column. The raw columns are ``table["name"]``.
+
+        Raises:
+            MissingExtra: pandas is not installed (``pip install 'm3probe[df]'``).
+        """
+        from m3probe.model._dataframes import table_df  # deferred with its pandas: `analyze` never needs it
+
+        return table_df(self)
 
 
 def empty_columns(name: str) -> dict[str, Array]:

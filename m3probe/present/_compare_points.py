@@ -31,15 +31,14 @@ WIDE = 0.10
 
 def points_table(page: Page, pairs: Sequence[MetricPair]) -> None:
     """Throughput, per GPU where that is known, first token, time per token; the whole request where neither was measured."""
-    kinds = [_rate(pairs), _latency(pairs, _FIRST), _latency(pairs, _AFTER)]
-    kinds = [rows for rows in kinds if rows] or [_latency(pairs, _WHOLE)]
+    kinds = headline(pairs)
     points = list(dict.fromkeys(row.point for rows in kinds for row in rows))
     if not points:
         return
     alike = same_lengths(pairs)
     columns = [Column("")]
     for place, rows in enumerate(kinds):
-        columns += [number(_head(rows[0])), number("before → after", drop=len(kinds) - place)]
+        columns += [number(head(rows[0])), number("before → after", drop=len(kinds) - place)]
     told = [(_verdicts(rows), _values(rows)) for rows in kinds]
     lines: list[list[Cell]] = []
     for point in points[:POINTS_SHOWN]:
@@ -68,6 +67,12 @@ def same_lengths(pairs: Sequence[MetricPair]) -> bool:
     return len({(row.point.isl, row.point.osl) for row in pairs}) < 2
 
 
+def headline(pairs: Sequence[MetricPair]) -> list[list[MetricPair]]:
+    """Throughput, time to the first token, time per token, each over its points; the whole request where neither is known."""
+    kinds = [_rate(pairs), _latency(pairs, _FIRST), _latency(pairs, _AFTER)]
+    return [rows for rows in kinds if rows] or [_latency(pairs, _WHOLE)]
+
+
 def _rate(pairs: Sequence[MetricPair]) -> list[MetricPair]:
     return next((found for name in RATES if (found := [row for row in pairs if row.metric == name])), [])
 
@@ -82,7 +87,7 @@ def _latency(pairs: Sequence[MetricPair], names: Sequence[str]) -> list[MetricPa
     return []
 
 
-def _head(row: MetricPair) -> str:
+def head(row: MetricPair) -> str:
     return RATES.get(row.metric) or f"{'' if row.of == 'mean' else row.of + ' '}{row.metric.upper()} {row.unit}"
 
 

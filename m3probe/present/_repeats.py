@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from m3probe.model.report import Costs, CoverageRow, LayersRow, RepeatRow, RepeatsSection
+from m3probe.model.repeat_report import Costs, CoverageRow, LayersRow, RepeatRow, RepeatsSection
 from m3probe.present._numbers import UNKNOWN, decimals_for, fixed, listed, ms, percent, plural, us
 from m3probe.present._page import Page
 from m3probe.present._table import Column, number, table

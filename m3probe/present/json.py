@@ -17,14 +17,16 @@ from m3probe.model.bench_report import BenchSection
 from m3probe.model.clock import ClockSection
 from m3probe.model.compare_report import CompareReport
 from m3probe.model.doctor_report import DoctorReport
+from m3probe.model.export_report import ExportReport
+from m3probe.model.idle_report import IdleSection
 from m3probe.model.live_report import LiveSection
 from m3probe.model.path_report import PathsSection
 from m3probe.model.recipe_report import RecipeReport
+from m3probe.model.repeat_report import RepeatsSection
 from m3probe.model.report import (
     BottleneckSection,
     BytesSection,
     QueuesSection,
-    RepeatsSection,
     Report,
     ShapesSection,
     SummarySection,
@@ -64,6 +66,7 @@ def report_json(report: Report) -> str:
     document["bench"] = answer.section(BenchSection)
     joined = answer.section(ClockSection)
     document["clocks"] = None if joined is None else joined.clocks
+    document["idle"] = answer.section(IdleSection)
     document["findings"] = answer.findings
     last = answer.section(BottleneckSection)
     document["next_bottleneck"] = None if last is None else last.next_bottleneck
@@ -76,8 +79,8 @@ def inspect_json(kind: str, outcome: str, facts: Mapping[str, Any], warnings: Se
     return _written({"kind": kind, "outcome": outcome, "facts": facts, "warnings": warnings})
 
 
-def plain_json(report: AttachReport | VerifyReport) -> str:
-    """What ``attach`` or ``verify`` found and did (docs/attach.schema.json)."""
+def plain_json(report: AttachReport | VerifyReport | ExportReport) -> str:
+    """What ``attach``, ``verify`` or ``export`` did (docs/attach.schema.json, docs/export.md)."""
     names = sorted((field.name for field in fields(report)), key=lambda name: name != "schema_version")
     return _written({name: getattr(report, name) for name in names})
 

@@ -6,11 +6,11 @@ from m3probe.model.bench_report import BenchSection
 from m3probe.model.clock import ClockSection
 from m3probe.model.live_report import LiveSection
 from m3probe.model.path_report import PathsSection
+from m3probe.model.repeat_report import RepeatsSection
 from m3probe.model.report import (
     Answer,
     BytesSection,
     QueuesSection,
-    RepeatsSection,
     Report,
     ShapesSection,
     SummarySection,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from m3probe.errors import UnreadableInput
 from m3probe.model.recording import Note, SourceFile
 from m3probe.model.tables import NONE
+from m3probe.readers import _exported
 from m3probe.readers._gather import Gather
 from m3probe.readers.events import NO_TIME
 from m3probe.readers.stream import TraceStream
@@ -36,7 +37,8 @@ def notes_of(file: SourceFile, stream: TraceStream, gather: Gather) -> list[Note
             where=file.path,
             next_move="Record again; stop the profiler before the process ends",
         )
-    return [*_losses(file, stream), *_repairs(file, stream), *_times(file, gather)]
+    before = _exported.notes(_exported.losses(stream.header), file.path)
+    return [*before, *_losses(file, stream), *_repairs(file, stream), *_times(file, gather)]
 
 
 def _place(stream: TraceStream) -> str:

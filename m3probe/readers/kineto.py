@@ -11,7 +11,7 @@ from typing import Any
 from m3probe.model.recording import Device, EventCounts, Meta, RecordingBuilder, SourceFile
 from m3probe.model.tables import NONE, Array
 from m3probe.plugs import Progress, Reader
-from m3probe.readers import _capture, _steps
+from m3probe.readers import _capture, _exported, _steps
 from m3probe.readers._gather import Gather
 from m3probe.readers._notes import notes_of
 from m3probe.readers._rows import Rows, plausible
@@ -74,7 +74,7 @@ def _source_file(
     named = _RANK_IN_NAME.search(path.name)
     role = _role(path, gather, builder)
     rank = _int(info.get("rank"), int(named.group(1)) if named else None)
-    damage = stream.damage
+    damage, before = stream.damage, _exported.losses(stream.header)
     counts = EventCounts(
         events_x=gather.events_x + stream.python_functions,
         gpu_annotations=gather.count("gpu_annotations"),
@@ -82,9 +82,9 @@ def _source_file(
         profiler_steps=_profiler_steps(gather, builder),
         non_finite_args=damage.non_finite,
         python_functions=gather.python_functions + stream.python_functions,
-        lost_events=damage.lost,
+        lost_events=damage.lost + before.events,
         repaired_events=damage.guessed,
-        truncated=stream.truncated,
+        truncated=stream.truncated or before.cut,
     )
     return SourceFile(
         path=str(path),

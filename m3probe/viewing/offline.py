@@ -55,7 +55,7 @@ class PathFeed:
         rec = pipeline.read(self.paths, self.workload, progress)
         told(JUDGING, 0, 0)
         report = pipeline.report(rec)
-        return _view(_title(self.paths), rec, report, compared, self.clock())
+        return view_of(title_of(self.paths), rec, report, compared, self.clock())
 
     def look_back(self, window_s: float | None) -> None:
         """A file has no window."""
@@ -77,12 +77,14 @@ def _progress(told: Told, cancelled: Cancelled) -> Progress:
     return progress
 
 
-def _title(paths: Sequence[Path]) -> str:
+def title_of(paths: Sequence[Path]) -> str:
+    """What a run is called: its first file."""
     name = paths[0].name or str(paths[0].resolve().name)
     return name if len(paths) == 1 else f"{name} and {len(paths) - 1} more"
 
 
-def _view(title: str, rec: Recording, report: Report, compared: CompareReport | None, at_s: float) -> View:
+def view_of(title: str, rec: Recording, report: Report, compared: CompareReport | None, at_s: float) -> View:
+    """A recording and its report as they are looked at; ``at_s`` is Unix time."""
     lost = [note for note in report.notes if any(n.lossy and n.word == note.word for n in rec.notes)]
     said = report.answer.section(TrustSection)
     hidden = [reason.text for reason in said.trust.reasons if reason.hides_kernels] if said else []

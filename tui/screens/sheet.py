@@ -10,11 +10,11 @@ from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.widgets import Static
 
+from m3probe.present.looks import look
 from m3probe.present.sheets.sheet import Sheet
 from m3probe.present.sheets.targets import OVERVIEW
 from m3probe.tui.actions import ACTIONS, BY_ID, QUESTIONS, Action, Where
 from m3probe.tui.desk import Desk
-from m3probe.tui.looks import look
 from m3probe.tui.ordering import Order
 from m3probe.tui.screens._bound import bindings
 from m3probe.tui.screens._doing import Doing

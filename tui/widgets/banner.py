@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from m3probe.present._page import cells, clipped
-from m3probe.tui.looks import look
+from m3probe.present.looks import look
 from m3probe.tui.widgets.ink import Row, clean
 from m3probe.tui.widgets.painted import OneLine
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from m3probe.model.view import Word
 from m3probe.present._page import cells, middle_cut
-from m3probe.tui.looks import look
+from m3probe.present.looks import look
 from m3probe.tui.widgets.ink import Row, clean, width_of
 from m3probe.tui.widgets.painted import OneLine
 

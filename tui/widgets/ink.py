@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from m3probe.present._page import cells, clipped, middle_cut
 from m3probe.present.escape import safe
-from m3probe.tui.looks import look
+from m3probe.present.looks import look
 
 Piece = tuple[str, str]
 """Text without a control character, and a style word of ``looks``."""

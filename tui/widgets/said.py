@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from m3probe.present.looks import look
 from m3probe.present.sheets.sheet import Said
-from m3probe.tui.looks import look
 from m3probe.tui.widgets.ink import Row, wrapped
 
 _HANG = 2

@@ -6,13 +6,13 @@ from collections import Counter
 from dataclasses import dataclass
 
 from m3probe.model.path_report import PathsSection
+from m3probe.model.repeat_report import RepeatsSection
 from m3probe.model.report import (
     Answer,
     BottleneckSection,
     BytesSection,
     PhaseRow,
     QueuesSection,
-    RepeatsSection,
     ShapesSection,
     SummarySection,
 )

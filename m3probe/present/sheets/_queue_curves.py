@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 
+from m3probe.model.log_tables import AGGREGATED
 from m3probe.model.recording import Recording
 from m3probe.model.tables import Array
 from m3probe.model.view import Gauge, View
@@ -44,8 +45,8 @@ def _live(gauge: Gauge) -> Curve:
 
 
 def recorded(rec: Recording) -> Iterator[Curve]:
-    """Waiting and running requests of each file and engine, from guests' samples and from metrics pages."""
-    found = [*_guests(rec), *_pages(rec)]
+    """Waiting and running requests of each file and engine, from guests' samples, metrics pages and the server's log."""
+    found = [*_guests(rec), *_pages(rec), *_logged(rec)]
     for title, at_s, values in sorted(found, key=lambda one: one[0])[:MOST_CURVES]:
         points = thinned(at_s, values)
         high = max([1.0, *(value for _, value in points if value is not None)])
@@ -91,6 +92,18 @@ def _pages(rec: Recording) -> Iterator[Series]:
         for server in sorted(set(scrapes["server"][page].tolist())):
             mine = (scrapes["server"][page] == server) & (scrapes["at_ns"][page] >= 0)
             yield _title(match, rec.strings[server]), scrapes["at_ns"][page[mine]] / SECOND, table["value"][rows[mine]]
+
+
+def _logged(rec: Recording) -> Iterator[Series]:
+    """Statistics lines of each log and engine whose times are known."""
+    table = rec.tables["log_stats"]
+    for file in sorted(set(table["file"].tolist())):
+        of = f"log {rec.files[file].path.rsplit('/', 1)[-1]}"
+        for engine in sorted(set(table["engine"][table["file"] == file].tolist())):
+            mine = (table["file"] == file) & (table["engine"] == engine) & (table["at_ns"] >= 0)
+            whose = f"{of}, engine {engine}" if engine >= 0 else f"{of}, all engines" if engine == AGGREGATED else of
+            for name in ("running", "waiting"):
+                yield f"Requests {name}, {whose}", table["at_ns"][mine] / SECOND, table[name][mine]
 
 
 def _engine(match: re.Match[str]) -> str:

@@ -71,10 +71,15 @@ def line_of(row: ShapeRow, floor: RooflineRow | None, starved: str, again: int) 
     return Line(key, cells, target("finding", starved) if starved and cells[8].mark else "")
 
 
+def started(row: ShapeRow) -> int | None:
+    """Workgroups that started, as recorded, else as the tile gives; None where neither is known."""
+    return prod(row.grid) if row.grid is not None else row.programs
+
+
 def _programs(row: ShapeRow) -> Cell:
-    """Workgroups that started, as recorded, else as the tile gives, over the device's units."""
-    started = prod(row.grid) if row.grid is not None else row.programs
-    if started is None:
+    """Workgroups that started over the device's units."""
+    begun = started(row)
+    if begun is None:
         return q.word("")
-    starved = row.units is not None and started < FILLED * row.units
-    return Cell(f"{fixed(started)}/{fixed(row.units)}", started, q.WARN if starved else "")
+    starved = row.units is not None and begun < FILLED * row.units
+    return Cell(f"{fixed(begun)}/{fixed(row.units)}", begun, q.WARN if starved else "")

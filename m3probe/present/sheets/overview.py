@@ -34,12 +34,12 @@ def overview(view: View, lens: Lens) -> Sheet:
     if report is None:
         blocks = [Said(f"Next: {UNKNOWN}  {lacks(view)}"), *first_moves(view), *tiles(view)]
         return Sheet("overview", tuple(blocks))
-    rows = _ordered(report, lens)
-    sentence = _next(report, rows, queues_only=queues_alone(view))
-    blocks += [*sentence, *_misled(report)]
+    rows = ordered(report, lens)
+    sentence = next_said(report, rows, queues_only=queues_alone(view))
+    blocks += [*sentence, *misled(report)]
     crowded = bool(view.gauges) or len(blocks) > len(sentence)
     most = min(RANKED_CROWDED if crowded else RANKED_SHOWN, _room(blocks, banner=view.word not in _NO_BANNER))
-    blocks += [*_ranked(report, rows, most)]
+    blocks += [*ranked(report, rows, most)]
     blocks += [questions(report.answer, "computed" if view.gauges else "recorded"), *tiles(view)]
     return Sheet("overview", tuple(blocks), copy="\n\n".join(said.text for said in [*sentence]), change=_wrong_if(rows))
 
@@ -99,7 +99,8 @@ def partial(view: View) -> list[Said]:
     return found
 
 
-def _ordered(report: Report, lens: Lens) -> list[RankedRow]:
+def ordered(report: Report, lens: Lens) -> list[RankedRow]:
+    """The ranking in the order that is on screen."""
     rows = {row.finding: row for row in ranking(report)}
     return [rows[name] for name in as_shown(tuple(rows), lens.ranking)]
 
@@ -109,7 +110,7 @@ def queues_alone(view: View) -> bool:
     return bool(view.sources) and all(each.kind == "metrics" for each in view.sources)
 
 
-def _next(report: Report, rows: list[RankedRow], *, queues_only: bool) -> list[Said]:
+def next_said(report: Report, rows: list[RankedRow], *, queues_only: bool) -> list[Said]:
     """The sentence and why; of the item that stands first on screen."""
     section = report.answer.section(BottleneckSection)
     if section is None:
@@ -136,7 +137,7 @@ def _worth(found: NextBottleneck, finding: Finding | None) -> str:
     return " · ".join(filter(None, (bound, sure, found.why.rstrip("."))))
 
 
-def _misled(report: Report) -> list[Said]:
+def misled(report: Report) -> list[Said]:
     """Paths that did not do what the configuration says: news that must not wait for the fourth question."""
     section = report.answer.section(PathsSection)
     found = []
@@ -148,7 +149,8 @@ def _misled(report: Report) -> list[Said]:
     return found
 
 
-def _ranked(report: Report, rows: list[RankedRow], most: int) -> list[Block]:
+def ranked(report: Report, rows: list[RankedRow], most: int) -> list[Block]:
+    """The first ``most`` of the ranking as a table; nothing where nothing is ranked."""
     if not rows:
         return []
     findings = {each.id: each for each in report.answer.findings}

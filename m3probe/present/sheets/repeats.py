@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from m3probe.model.live_report import LiveSection, StepTimeRow
-from m3probe.model.report import Costs, LayersRow, PhaseRow, RepeatRow, RepeatsSection, SummarySection
+from m3probe.model.repeat_report import Costs, LayersRow, RepeatRow, RepeatsSection
+from m3probe.model.report import PhaseRow, SummarySection
 from m3probe.model.view import View
 from m3probe.present._numbers import UNKNOWN, fixed, listed, percent, plural, us
 from m3probe.present._repeats import mixed_text

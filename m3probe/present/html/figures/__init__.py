@@ -1,1 +1,1 @@
-"""What is drawn: one file for each question, a pure function from a view to figures each."""
+"""Plots of the report: each file has `figures(view) -> tuple[Figure, ...]`, () where their data is missing."""
