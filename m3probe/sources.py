@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from m3probe.errors import UnreadableInput
+from m3probe.errors import ForeignInput, UnreadableInput
 from m3probe.model.recording import Note, Recording, RecordingBuilder
 from m3probe.plugs import Progress, Reader
 from m3probe.readers.census_link import with_census
@@ -120,6 +120,8 @@ class _Intake:
         except UnreadableInput as error:
             # a reader may notice only at its end that the file is none of its own
             del self.builder.files[files:], self.builder.notes[notes:]
+            if in_folder and isinstance(error, ForeignInput):
+                return False
             if in_folder and path.name.endswith(_BY_CONTENT) and not (reader and reader.holds_kernels):
                 text = (
                     f"left out, {error.what}: such a file holds no kernel, so that no figure of kernels lacks anything"

@@ -121,7 +121,7 @@ def _device_of_copy(src: Array, dst: Array, ran: list[int]) -> Array:
 
 def _kernels(tables: Tables, builder: RecordingBuilder) -> dict[str, Array]:
     names = ("pid", "start_ns", "dur_ns", "device", "stream", "queue", "correlation", "kernel_id", "grid")
-    return joined(_kernel_blocks(tables, builder), names)
+    return joined(_kernel_blocks(tables, builder), names, tables.most_rows(DISPATCH))
 
 
 def _kernel_blocks(tables: Tables, builder: RecordingBuilder) -> Iterator[dict[str, Array]]:
@@ -143,7 +143,7 @@ def _kernel_blocks(tables: Tables, builder: RecordingBuilder) -> Iterator[dict[s
 
 def _copies(tables: Tables) -> dict[str, Array]:
     names = ("pid", "start_ns", "dur_ns", "src", "dst", "stream", "correlation", "name_id", "payload_bytes")
-    return joined(_copy_blocks(tables), names)
+    return joined(_copy_blocks(tables), names, tables.most_rows("rocpd_memory_copy"))
 
 
 def _copy_blocks(tables: Tables) -> Iterator[dict[str, Array]]:

@@ -13,7 +13,7 @@ from m3probe.model.tables import NONE, Array
 from m3probe.readers._collectives import collectives
 from m3probe.readers._process import Process
 from m3probe.readers._rocpd_tables import Tables
-from m3probe.readers._sqlite_columns import in_int32, joined, names_of, or_else, spans
+from m3probe.readers._sqlite_columns import Growing, in_int32, names_of, or_else, spans
 from m3probe.readers._sqlite_dump import Dump, constant
 
 Parts = dict[str, dict[str, Array]]
@@ -26,10 +26,12 @@ _COLUMNS = ("pid", "tid", "start_ns", "dur_ns", "name_id", "event_id", "correlat
 
 def read(tables: Tables, builder: RecordingBuilder, dump: Dump) -> Parts:
     """Columns of each part, with ``pid`` the id of the process."""
-    blocks: dict[str, list[dict[str, Array]]] = {part: [] for part in _ORDER}
+    most = tables.most_rows("rocpd_region")
+    whole = {part: Growing(_COLUMNS, most) for part in _ORDER}
     for part, columns in _split(tables):
-        blocks[part].append(columns)
-    parts = {part: joined(found, _COLUMNS) for part, found in blocks.items()}
+        whole[part].add(columns)
+    parts = {part: growing.columns() for part, growing in whole.items()}
+    whole.clear()
     others = len(parts.pop("other")["pid"])
     dump.note(
         "other_regions", f"{others:,} region(s) of other kinds (KFD, OMPT, decoders) are not used", others, quiet=True

@@ -37,6 +37,11 @@ class Tables:
     def _name(self, table: str) -> str:
         return table + self._suffix
 
+    def most_rows(self, table: str) -> int:
+        """Rows there may be at most."""
+        name = self._name(table)
+        return self.columns.db.most_rows(name, len(self.columns.db.tables[name])) if self.has(table) else 0
+
     def has(self, table: str) -> bool:
         """Whether the set has this table."""
         return self._name(table) in self.columns.db.tables
@@ -80,7 +85,8 @@ class Tables:
             }
             for block in self.columns.blocks(self._name("rocpd_event"), ("id", "stack_id", "category_id"))
         )
-        return Ids(**_by_ids(joined(blocks, ("id", "stack_id", "category_id"))))
+        names = ("id", "stack_id", "category_id")
+        return Ids(**_by_ids(joined(blocks, names, self.most_rows("rocpd_event"))))
 
     def correlation(self, events: Array) -> Array:
         """Correlation of each event, 0 where none is known."""

@@ -16,6 +16,8 @@ from m3probe.model.tables import Array
 BLOCK_ROWS = 32_768
 LONGEST_CELL = 16 * 2**20
 """Bytes of the largest cell that is loaded; SQLite refuses a larger one before it takes memory for it."""
+LONGEST_TEXT = 65_536
+"""Characters of a name that are kept."""
 MOST_TABLES = 10_000
 MOST_TEXT = 128 * 2**20
 """Characters of all names together. Rows of a hostile file can share the pages of their texts."""
@@ -26,9 +28,11 @@ _STEPS_PER_BYTE = 16
 k + 5 bytes at least, so that only pages which lead in circles cost more."""
 _FEWEST_STEPS = 10**7
 _ALLOWED = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ})
-_FUNCTIONS = frozenset({"substr", "coalesce"})
+_FUNCTIONS = frozenset({"coalesce", "max"})
 
 Row = tuple[Any, ...]
+FAULTS = (sqlite3.Error, UnicodeDecodeError)
+"""A database of which SQLite names a broken part with that part's own bytes gives the second."""
 
 
 class Database:
@@ -47,14 +51,15 @@ class Database:
         self.skipped = 0
         self.damage: dict[str, str] = {}
         self._steps_left = 0
-        self._steps = _FEWEST_STEPS + _STEPS_PER_BYTE * opened.stat().st_size
+        self._size = opened.stat().st_size
+        self._steps = _FEWEST_STEPS + _STEPS_PER_BYTE * self._size
         try:
             self._db = sqlite3.connect(f"{opened.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
             self._harden()
             self.tables = self._real_tables()
-        except sqlite3.Error as error:
+        except FAULTS as error:
             raise UnreadableInput(
-                f"a SQLite database that cannot be read ({error})",
+                f"a SQLite database that cannot be read ({said(error)})",
                 where=str(named),
                 next_move="It is cut or damaged: copy it again once the profiler has ended",
             ) from error
@@ -67,7 +72,7 @@ class Database:
 
     def _harden(self) -> None:
         db = self._db
-        db.text_factory = lambda raw: raw.decode("utf-8", "backslashreplace")
+        db.text_factory = _text
         db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_CELL)
         db.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
         db.setlimit(sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH, 0)
@@ -97,11 +102,20 @@ class Database:
         """Whether a real table has all of these columns."""
         return table in self.tables and set(columns) <= self.tables[table].keys()
 
+    def most_rows(self, table: str, columns: int) -> int:
+        """More rows cannot be there, whatever ids say: a cell takes 2 bytes in its page's index, 3 of header and a type each."""
+        try:
+            self._steps_left = self._steps
+            last = self._db.execute(f"SELECT max(rowid) FROM {quoted(table)}").fetchone()[0]
+        except FAULTS:
+            return 0
+        return max(0, min(last or 0, self._size // (5 + columns))) if isinstance(last, int | None) else 0
+
     def rows(self, table: str, columns: list[str], where: str = "", values: tuple[str, ...] = ()) -> Iterator[Row]:
         """Rows in stored order; one that cannot be read is counted in ``skipped``, a lost rest told in ``damage``.
 
         Args:
-            columns: expressions over the table's columns, each quoted by the caller.
+            columns: names, each quoted by the caller.
         """
         at = misses = 0
         while True:
@@ -109,7 +123,7 @@ class Database:
                 for row in self._started(table, columns, where, values, at):
                     at += 1
                     yield row
-            except sqlite3.Error as error:
+            except FAULTS as error:
                 misses += 1
                 if not self.left_out(table, error, misses):
                     return
@@ -123,12 +137,12 @@ class Database:
         query = f"SELECT {', '.join(columns)} FROM {quoted(table)} NOT INDEXED {where} LIMIT -1 OFFSET ?"
         return iter(self._db.execute(query, (*values, at)))
 
-    def left_out(self, table: str, error: sqlite3.Error, misses: int) -> bool:
+    def left_out(self, table: str, error: Exception, misses: int) -> bool:
         """Whether the walk goes on behind the row that gave this error."""
         if "too big" in str(error) and misses <= MOST_SKIPPED:
             self.skipped += 1
             return True
-        self.damage.setdefault(table, str(error))
+        self.damage.setdefault(table, said(error))
         return False
 
     def numbers(
@@ -142,27 +156,51 @@ class Database:
         ways = [list(map(quoted, columns)), [f"coalesce({quoted(name)}, {-(2**63)})" for name in columns]]
         at = misses = way = 0
         rows: Iterator[Row] | None = None
-        block = BLOCK_ROWS
+        guarded = False
+        failed: list[Exception] = []
         while True:
             try:
                 rows = rows or self._started(table, ways[min(way, 1)], where, values, at)
-                cells = chain.from_iterable(islice(rows, block))
+                cells = chain.from_iterable(islice(_until_error(rows, failed) if guarded else rows, BLOCK_ROWS))
                 flat = np.fromiter(cells if way < 2 else map(number, cells), dtype=np.int64)
+            except FAULTS as error:
+                if guarded:
+                    self.damage.setdefault(table, said(error))
+                    return
+                rows, guarded = None, True  # what stands before the bad row is read again, and kept
+                continue
             except (TypeError, ValueError, OverflowError):
                 rows, way = None, way + 1
-            except sqlite3.Error as error:
-                if block > 1:  # what stands before the bad row is read again one by one
-                    rows, block = None, 1
-                    continue
+                failed.clear()
+                continue
+            at += len(flat) // len(columns)
+            if len(flat):
+                yield flat.reshape(-1, len(columns))
+            if failed:
                 misses += 1
-                if not self.left_out(table, error, misses):
+                if not self.left_out(table, failed.pop(), misses):
                     return
                 rows, at = None, at + 1
-            else:
-                if not len(flat):
-                    return
-                at += len(flat) // len(columns)
-                yield flat.reshape(-1, len(columns))
+            elif not len(flat):
+                return
+
+
+def said(error: Exception) -> str:
+    """SQLite's words, which can hold words of the file."""
+    return ascii(str(error))[1:-1][:200]
+
+
+def _until_error(rows: Iterator[Row], failed: list[Exception]) -> Iterator[Row]:
+    """The rows before the first that cannot be read; its error is put into ``failed``."""
+    try:
+        yield from rows
+    except FAULTS as error:
+        failed.append(error)
+
+
+def _text(raw: bytes) -> str:
+    r"""A text cell, cut; bytes that are no UTF-8 written ``\xNN``."""
+    return raw[: 4 * LONGEST_TEXT].decode("utf-8", "backslashreplace")[:LONGEST_TEXT]
 
 
 def _allow(action: int, _first: str | None, second: str | None, *_more: str | None) -> int:

@@ -13,8 +13,6 @@ from m3probe.model.tables import NONE, Array
 from m3probe.readers._sqlite import MOST_TEXT, Database, quoted
 from m3probe.readers.events import NO_TIME
 
-LONGEST_TEXT = 65_536
-"""Characters of a name that are kept."""
 _LARGEST_NS = 2**61
 """Beyond this (73 years from the clock's zero) a time is damage: differences of two must fit int64."""
 ABSENT = NO_TIME
@@ -45,7 +43,7 @@ class Columns:
 
     def whole(self, table: str, names: Sequence[str]) -> dict[str, Array]:
         """All blocks joined."""
-        return joined(self.blocks(table, names), names)
+        return joined(self.blocks(table, names), names, self.db.most_rows(table, len(names)))
 
     def texts(self, table: str, key: str, text: str, wanted: Iterable[int] | None = None) -> dict[int, str]:
         """id -> text of the rows that are wanted (None: all); of a repeated id the first."""
@@ -53,7 +51,7 @@ class Columns:
             return {}
         asked = None if wanted is None else set(wanted)
         found: dict[int, str] = {}
-        for number, said in self.db.rows(table, [quoted(key), _cut(text)], *self._of_guid(table)):
+        for number, said in self.db.rows(table, [quoted(key), quoted(text)], *self._of_guid(table)):
             if isinstance(number, int) and isinstance(said, str) and (asked is None or number in asked):
                 self.text_left -= len(said)
                 if self.text_left < 0:
@@ -65,7 +63,7 @@ class Columns:
     def column_of_texts(self, table: str, text: str) -> list[str]:
         """Texts of all rows in stored order, "" for a cell that is none; shorter than the table where it is damaged."""
         found: list[str] = []
-        for (said,) in self.db.rows(table, [_cut(text)], *self._of_guid(table)):
+        for (said,) in self.db.rows(table, [quoted(text)], *self._of_guid(table)):
             self.text_left -= len(said) if isinstance(said, str) else 0
             if self.text_left < 0:
                 self.db.damage.setdefault(table, f"more than {MOST_TEXT:,} characters of names")
@@ -78,11 +76,12 @@ class Columns:
         there = self.db.tables.get(table, {})
         asked = [name for name in (*numbers, *texts) if name in there]
         found: list[dict[str, Any]] = []
-        columns = [_cut(name) if name in texts else quoted(name) for name in asked]
-        for row in islice(self.db.rows(table, columns, *self._of_guid(table)), _MOST_CELLS) if asked else ():
+        for row in (
+            islice(self.db.rows(table, [*map(quoted, asked)], *self._of_guid(table)), _MOST_CELLS) if asked else ()
+        ):
             said = dict(zip(asked, row, strict=True))
             whole = {name: said[name] if isinstance(said.get(name), int) else None for name in numbers}
-            found.append(whole | {name: said[name] if isinstance(said.get(name), str) else "" for name in texts})
+            found.append(whole | {name: _as_text(said.get(name)) for name in texts})
         return found
 
     def _of_guid(self, table: str) -> tuple[str, tuple[str, ...]]:
@@ -105,17 +104,47 @@ class Columns:
 _MOST_CELLS = 65_536
 
 
-def _cut(name: str) -> str:
-    return f"substr({quoted(name)}, 1, {LONGEST_TEXT})"
+def _as_text(cell: Any) -> str:
+    return str(cell) if isinstance(cell, str | int | float) else ""
 
 
-def joined(blocks: Iterable[Mapping[str, Array]], names: Sequence[str]) -> dict[str, Array]:
-    """Blocks of columns, one after the other; each block is let go as it is copied."""
-    found = list(blocks)
-    return {
-        name: np.concatenate([block[name] for block in found]) if found else np.empty(0, dtype=np.int64)
-        for name in names
-    }
+class Growing:
+    """Blocks of columns, put one after the other as they come.
+
+    Args:
+        most: rows there may be at most, as a hint: room for them is taken at once, and costs memory where it is used.
+    """
+
+    def __init__(self, names: Sequence[str], most: int = 0) -> None:
+        self._names = names
+        self._most = most
+        self._rows = 0
+        self._held: dict[str, Array] = {}
+
+    def add(self, block: Mapping[str, Array]) -> None:
+        """One block, of at least these columns."""
+        end = self._rows + len(block[self._names[0]])
+        for name in self._names:
+            held = self._held.get(name)
+            if held is None or end > len(held):
+                grown = np.empty(max(2 * end, self._most if held is None else 0), dtype=block[name].dtype)
+                grown[: self._rows] = held[: self._rows] if held is not None else 0
+                held = self._held[name] = grown
+            held[self._rows : end] = block[name]
+        self._rows = end
+
+    def columns(self) -> dict[str, Array]:
+        """All of them."""
+        none = np.empty(0, dtype=np.int64)
+        return {name: self._held.get(name, none)[: self._rows] for name in self._names}
+
+
+def joined(blocks: Iterable[Mapping[str, Array]], names: Sequence[str], most: int = 0) -> dict[str, Array]:
+    """All blocks, one after the other; ``most`` as in ``Growing``."""
+    whole = Growing(names, most)
+    for block in blocks:
+        whole.add(block)
+    return whole.columns()
 
 
 class Ids:

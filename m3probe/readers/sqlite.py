@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from m3probe.errors import UnreadableInput
+from m3probe.errors import ForeignInput, UnreadableInput
 from m3probe.model.recording import EventCounts, RecordingBuilder, SourceFile
 from m3probe.plugs import Progress, Reader
 from m3probe.readers import _nsys, _rocpd, _rpd
@@ -57,12 +57,14 @@ READER = Reader(title="SQLite database of a profiler (rocpd, RPD, nsys)", sniff=
 
 
 def _foreign(path: Path, db: Database) -> UnreadableInput:
-    some = ", ".join(sorted(db.tables)[:3]) or "none"
-    pending = _pending(path)
-    return UnreadableInput(
-        f"a SQLite database, but of no profiler that m3probe knows (its tables: {ascii(some)[1:-1][:200]}){pending}",
+    if not db.tables and _pending(path):
+        what = f"a SQLite database without a table{_pending(path)}"
+        return UnreadableInput(what, where=str(path), next_move="Let the profiler end, then read it again")
+    some = ascii(", ".join(sorted(db.tables)[:3]) or "none")[1:-1][:200]
+    return ForeignInput(
+        f"a SQLite database, but of no profiler that m3probe knows (its tables: {some})",
         where=str(path),
-        next_move="m3probe reads rocprofv3's rocpd, RPD's .rpd and `nsys export --type sqlite`",
+        next_move="m3probe reads rocprofv3's rocpd, RPD's .rpd and what `nsys export --type sqlite` writes",
     )
 
 
