@@ -80,7 +80,9 @@ def _nothing_seen(rec: Recording) -> Iterator[Check]:
         yield from _guests(rec)
     elif not len(rec.kernels) and not (rec.launches["graph"] != NONE).any():
         text = f"no GPU kernels in trace ({len(rec.ops):,} host operators, {len(rec.launches):,} runtime calls)"
-        quiet = not len(rec.ops) and not len(rec.launches)
+        if any(f.kind.startswith("rocprofv3") for f in rec.files):
+            text = f"no kernel rows; vLLM kernels run in worker processes: record those too, not the API server alone ({text})"
+        quiet = not len(rec.ops) and not len(rec.launches) and any(f.kind == "kineto" for f in rec.files)
         yield Check("no_kernels", text, "unusable", hides_kernels=True, count=0 if quiet else 1)
 
 
@@ -184,10 +186,10 @@ def _graph_launches(rec: Recording) -> Iterator[Check]:
     matched = graph & (launches["graph"] != NONE)
     bare = int(rec.unseen_replays.sum())
     if bare:
-        text = (
-            f"graph launches without kernels: {bare:,} of {int(graph.sum()):,} (profiler loss likely; "
-            "ROCm 7.2 libraries are known to drop them, sglang PR 35390)"
-        )
+        why = "profiler loss likely; ROCm 7.2 libraries are known to drop them, sglang PR 35390"
+        if len(rec.tables["whole_graphs"]) >= bare:
+            why = "recorded as wholes, not kernel by kernel"
+        text = f"graph launches without kernels: {bare:,} of {int(graph.sum()):,} ({why})"
         yield Check("graph_launches_without_kernels", text, "degraded", hides_kernels=True, count=bare)
     sizes = np.bincount(rec.graphs["graph"]) if len(rec.graphs) else np.zeros(1, dtype=np.int64)
     expected = int(sizes[launches["graph"][matched]].sum())
@@ -261,7 +263,9 @@ def _times(rec: Recording) -> Iterator[Check]:
 
 def _links(rec: Recording) -> Iterator[Check]:
     if len(rec.kernels) and not len(rec.launches):
-        yield Check("no_launches", "no runtime calls in trace: no kernel belongs to a step")
+        # torch's profiler always records calls; the others record them when asked to, and none is then no matter
+        traced = any(f.kind == "kineto" and f.role == "rank" for f in rec.files)
+        yield Check("no_launches", "no runtime calls in trace: no kernel belongs to a step", count=int(traced))
         return
     unlinked = int((rec.kernels["launch"] == NONE).sum())
     if unlinked:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from m3probe.analyzers._basis import Basis
 from m3probe.analyzers._costs import issue_interval_ns
+from m3probe.analyzers._devices import by_device
 from m3probe.analyzers._idle import AFTER, BEFORE, BETWEEN, INSIDE, KERNELS, WORDS, Idle
 from m3probe.analyzers._view import View, ms, percent
-from m3probe.model.findings import Bound, Finding, evidence
+from m3probe.model.device_report import DeviceRow
+from m3probe.model.findings import Bound, Evidence, Finding, evidence
 from m3probe.model.idle_report import IdlePart, IdleSection
 from m3probe.schema.verdicts import GRAPH_MODES, GraphMode, Phase
 
@@ -24,17 +26,21 @@ LEVELS = {
     KERNELS: "launch",
     BETWEEN: "queue",
 }
+_NO_STEPS = "host's (launches, start-up, or nobody who asks: steps would tell)"
 _PROFILER = "A profiler slows the host: measure the step time without it before crediting all of it"
 
 
-def idle_finding(view: View, base: Basis, idle: Idle | None, causes: Iterable[Finding]) -> Finding:
+def idle_finding(
+    view: View, base: Basis, idle: Idle | None, causes: Iterable[Finding], devices: Sequence[DeviceRow] = ()
+) -> Finding:
     """The gap by its parts; its bound leaves out what the given findings already bound.
 
     Args:
         view: the recording.
         base: the steps.
-        idle: parts of their idle time; None without steps.
+        idle: parts of their idle time; None without steps, where the parts are the ``devices``.
         causes: findings with a bound on the same basis that explain a part.
+        devices: time of each device.
     """
     causes = list(causes)
     rest = base.idle - sum(cause.bound.high for cause in causes if cause.bound)
@@ -51,9 +57,11 @@ def idle_finding(view: View, base: Basis, idle: Idle | None, causes: Iterable[Fi
         id=IDLE,
         question="next_bottleneck",
         verdict="idle",
-        claim=f"The device is idle for {percent(base.idle)} of {base.name}{_parts(idle, named)}",
+        claim=f"The device is idle for {percent(base.idle)} of {base.name}{_parts(idle, named, devices)}",
         where=base.where,
-        evidence=(evidence("steps", base.steps, f"{base.window_ns:,} ns of {base.name}", "no gap"),),
+        evidence=(evidence("steps", base.steps, f"{base.window_ns:,} ns of {base.name}", "no gap"),)
+        if base.where
+        else _gaps(base),
         advice=f"{_advice(view, base, idle)}. {_PROFILER}",
         bound=bound,
         confidence="medium",  # recorded under a profiler, which slows the host
@@ -61,10 +69,27 @@ def idle_finding(view: View, base: Basis, idle: Idle | None, causes: Iterable[Fi
     )
 
 
-def _parts(idle: Idle | None, causes: str) -> str:
+def _gaps(base: Basis) -> tuple[Evidence, ...]:
+    """The kernels that ran after the longest gaps of a recording without steps."""
+    rows, gaps = [], []
+    for file in np.unique(base.events.file).tolist():
+        here = base.events.at(base.events.file == file)  # by start
+        gap = here.start[1:] - np.maximum.accumulate(here.end)[:-1]
+        found = np.flatnonzero(gap > 0)
+        rows.append(here.kernel[1:][found])
+        gaps.append(gap[found])
+    row, gap = np.concatenate(rows), np.concatenate(gaps)
+    order = np.argsort(-gap, kind="stable")
+    row = row[order][row[order] >= 0]
+    observed = f"{len(gap):,} gaps in {base.window_ns:,} ns of {base.name}; the kernels that ended the longest"
+    return (evidence("kernels", row, observed, "no gap", count=len(gap)),)
+
+
+def _parts(idle: Idle | None, causes: str, devices: Sequence[DeviceRow]) -> str:
     """Shares that make the idle share; the last step has no next one, so that the wait after it is not in them."""
     if idle is None:
-        return ""
+        each = by_device(devices, lambda row: row.idle_share)
+        return f" ({each})" if each else ""
     told = [(part, idle.share(part) or 0.0) for part, ns in idle.parts.items() if ns] or [(idle.largest, 0.0)]
     parts = [f"{percent(share)} {WORDS[part]}" for part, share in told]
     mean = ms(idle.parts[BETWEEN] / idle.followed) if idle.followed else ""
@@ -78,7 +103,10 @@ def _parts(idle: Idle | None, causes: str) -> str:
 
 def _advice(view: View, base: Basis, idle: Idle | None) -> str:
     if idle is None:
-        return "Without steps nothing says whether it waits inside or between them: record with step annotations"
+        return (
+            "Without steps nothing says whether it waits inside or between them, or for somebody to ask: record with ranges "
+            "for the steps (docs/record.md)"
+        )
     return {BEFORE: _before_graph, KERNELS: _between_kernels}.get(idle.largest, _plain)(view, base, idle)
 
 
@@ -142,4 +170,4 @@ def idle_section(base: Basis, idle: Idle) -> IdleSection:
 
 def level(idle: Idle | None) -> str:
     """The level to look at: that of the largest part."""
-    return LEVELS[KERNELS if idle is None else idle.largest]
+    return _NO_STEPS if idle is None else LEVELS[idle.largest]

@@ -9,6 +9,7 @@ import numpy as np
 
 from m3probe.analyzers import _figures as figures
 from m3probe.analyzers._basis import Basis, basis, removable_share, step_share
+from m3probe.analyzers._devices import by_device
 from m3probe.analyzers._idle import KERNELS, Idle, idle_of
 from m3probe.analyzers._queues_next import next_failure, next_queue
 from m3probe.analyzers._ranking import COPIES, FAMILY, in_order, ranking, waiting
@@ -16,6 +17,7 @@ from m3probe.analyzers._view import View, percent, view
 from m3probe.analyzers._waiting import CAUSES, IDLE, idle_finding, idle_section, level
 from m3probe.analyzers._whole import whole
 from m3probe.kernels.demangle import demangle
+from m3probe.model.device_report import DeviceRow, DevicesSection
 from m3probe.model.findings import Bound, Finding, evidence
 from m3probe.model.recording import Recording
 from m3probe.model.report import Answer, BottleneckSection, NextBottleneck
@@ -74,9 +76,11 @@ def judge(rec: Recording, so_far: Answer) -> Answer:
     idle = idle_of(rec, seen.time, base.steps) if base.where else None
     waits = Answer((idle_section(base, idle),)) if idle else Answer()
     causes = [f for f in so_far.findings if f.id in CAUSES and f.bound is not None and f.bound.basis == base.name]
-    own = list(_candidates(seen, base))
+    section = so_far.section(DevicesSection)
+    devices = section.device_time if section else ()
+    own = list(_candidates(seen, base, devices))
     if base.idle > 0:
-        own.append(idle_finding(seen, base, idle, causes))
+        own.append(idle_finding(seen, base, idle, causes, devices))
     if not seen.trusted:
         doubts = "; ".join(seen.doubts) or "the evidence is unusable"
         queue = next_queue(so_far.findings)
@@ -108,7 +112,7 @@ def _why_not(view: View) -> str:
     return "no kernel of a step has a known time, so nothing can be bounded"
 
 
-def _candidates(view: View, base: Basis) -> Iterator[Finding]:
+def _candidates(view: View, base: Basis, devices: Sequence[DeviceRow]) -> Iterator[Finding]:
     """The largest consumers of step time: families, and copies (memcpy and memset), by the time they take."""
     rec, events = view.rec, base.events
     kind = np.where(events.kernel >= 0, rec.kernels["family"][events.kernel] if len(rec.kernels) else 0, len(FAMILIES))
@@ -122,7 +126,15 @@ def _candidates(view: View, base: Basis) -> Iterator[Finding]:
         if index == len(FAMILIES):
             yield _copies(view, base, events.transfer[own & (kind == index)])
         else:
-            yield _family_share(view, base, FAMILIES[index], events.kernel[own & (kind == index)], (time, overall))
+            share = _family_share(view, base, FAMILIES[index], events.kernel[own & (kind == index)], (time, overall))
+            comm = FAMILIES[index] is Family.COMM and not base.where
+            yield replace(share, claim=share.claim + _exposed(devices)) if comm else share
+
+
+def _exposed(devices: Sequence[DeviceRow]) -> str:
+    """By device, what of its span passes in collectives that nothing hides, where there are several."""
+    each = by_device(devices, lambda row: None if row.exposed_ns is None else row.exposed_ns / max(row.span_ns, 1))
+    return f"; of each device's span nothing hides {each}" if each else ""
 
 
 def _family_share(view: View, base: Basis, family: Family, kernels: Array, times: tuple[Array, Array]) -> Finding:

@@ -1,4 +1,4 @@
-"""Which rank do the others wait for? Collectives of one step, aligned by their order on each rank.
+"""Which rank do the others wait for? Collectives of one step, aligned by their order on each rank; without steps all.
 
 A collective ends on all ranks at about one time, so that the rank that enters last spends the least time in it: what
 another rank spends beyond that is waiting. Durations alone are compared, which needs no common clock: kineto gives each
@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from m3probe.analyzers._basis import Basis, basis, part_of
 from m3probe.analyzers._engine import engine_steps
+from m3probe.analyzers._in_order import Aligned, in_order
 from m3probe.analyzers._view import ms, percent
 from m3probe.model.findings import Finding, evidence
 from m3probe.model.recording import Recording
@@ -35,49 +35,22 @@ _ADVICE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Aligned:
-    """Collectives that every rank made in the same steps.
-
-    ``rows`` [ranks, collectives]: of kernels; ``dur_ns`` alike; ``steps`` [ranks, steps]; ``skipped``: steps whose
-    collectives differ between ranks.
-    """
-
-    ranks: tuple[int, ...]
-    rows: Array
-    dur_ns: Array
-    steps: Array
-    skipped: int
-
-    @property
-    def waits_ns(self) -> Array:
-        """Time of each rank beyond the shortest of the same collective, int64 [ranks]."""
-        found: Array = (self.dur_ns - self.dur_ns.min(axis=0)).sum(axis=1)
-        return found
-
-    @property
-    def last(self) -> Array:
-        """Share of the collectives that each rank enters last, by itself, float64 [ranks]."""
-        least = self.dur_ns == self.dur_ns.min(axis=0)
-        alone = least & (least.sum(axis=0) == 1)
-        found: Array = alone.mean(axis=1)
-        return found
-
-
 def judge(rec: Recording, so_far: Answer) -> Answer:
     """One finding where ranks wait in collectives, or where nothing tells whether they do; none for one rank."""
     files = _rank_files(rec)
     comm = np.unique(rec.kernels["file"][rec.kernels["family"] == _COMM]).tolist()
-    if not any(file in comm for file in files.values()):
+    if not any(rec.files[file].role == "rank" for file in comm):
         return Answer()
     base = basis(rec)
-    if len(files) < 2 or base is None or not base.where:
-        return Answer(findings=tuple(_unproven(rec, files, base)))
-    found = aligned(rec, files, base)
+    if len(files) < 2 or base is None:
+        return Answer(findings=tuple(_unproven(rec, files)))
+    found = aligned(rec, files, base) if base.where else in_order(rec, files)
+    if isinstance(found, str):
+        return Answer(findings=(_none(rec, found),))
     if found is None:
         why = "no step has the same collectives on every rank"
         return Answer(findings=(_none(rec, why),))
-    return Answer(findings=tuple(_finding(base, found, trusted=not so_far.hiding)))
+    return Answer(findings=tuple(_finding(base, found, files, trusted=not so_far.hiding)))
 
 
 ANALYZER = Analyzer(title="Which rank do the others wait for?", order=66, judge=judge)
@@ -123,18 +96,17 @@ def aligned(rec: Recording, files: dict[int, int], base: Basis) -> Aligned | Non
     return Aligned(ranks, every, kernels["dur_ns"][every], np.array(steps).T, skipped)
 
 
-def _finding(base: Basis, found: Aligned, *, trusted: bool) -> Iterator[Finding]:
+def _finding(base: Basis, found: Aligned, files: dict[int, int], *, trusted: bool) -> Iterator[Finding]:
     waits, last = found.waits_ns, found.last
     most, late = int(np.argmax(waits)), int(np.argmax(last))
-    window = (base.windows.high - base.windows.low)[np.isin(base.steps, found.steps[most])]
+    windows = base.windows.high - base.windows.low
+    window = windows[_own(base, found, files[found.ranks[most]], most)]
     formula = f"time in collectives beyond the shortest rank's of each / {base.name} of rank {found.ranks[most]}"
     bound = part_of(int(waits[most]), int(window.sum()), f"{formula}, if all ranks entered together", base.name)
     if bound.high < LEAST:
         return
     one = bool(last[late] >= SAME)
-    number, steps = found.rows.shape[1], found.steps.shape[1]
     order = np.argsort(-(found.dur_ns[most] - found.dur_ns.min(axis=0)), kind="stable")
-    told = ", ".join(f"rank {rank} {ms(float(ns))}" for rank, ns in zip(found.ranks, waits / steps, strict=True))
     who = (
         f"Rank {found.ranks[late]} enters {percent(float(last[late]))} of the collectives last"
         if one
@@ -144,36 +116,60 @@ def _finding(base: Basis, found: Aligned, *, trusted: bool) -> Iterator[Finding]
         id=f"straggler.rank.{found.ranks[late]}" if one else "straggler.turns",
         question="straggler",
         verdict="late" if one else "uneven",
-        claim=f"{who}, and rank {found.ranks[most]} waits in them for {percent(bound.high)} of {base.name} (a step: {told})",
+        claim=f"{who}, and rank {found.ranks[most]} waits in them for {percent(bound.high)} of {base.name} ({_each(found)})",
         where=base.where,
         evidence=(
             evidence(
                 "kernels",
                 found.rows[most][order],
-                f"{number:,} collectives in {steps:,} step(s) of rank {found.ranks[most]}{_skipped(found)}",
+                f"{found.rows.shape[1]:,} collectives {_of(found, found.ranks[most])}",
             ),
         ),
         advice=_ADVICE
         if one
         else "Look at what differs from step to step: host scheduling, uneven batches, routed experts",
         bound=bound,
-        confidence="medium",  # a profiler delays the hosts of the ranks by unlike times
+        # a profiler delays the hosts of the ranks by unlike times; without steps order alone says which belong together
+        confidence="medium" if base.where else "low",
         trusted=trusted,
     )
+
+
+def _own(base: Basis, found: Aligned, file: int, rank: int) -> Array:
+    """Mask over the windows of the basis: those of one rank."""
+    mine: Array = np.isin(base.steps, found.steps[rank]) if base.where else base.windows.file == file
+    return mine
+
+
+def _each(found: Aligned) -> str:
+    """Waiting of each rank, in a step or in all."""
+    steps = found.steps.shape[1]
+    waits = found.waits_ns / (steps or 1)
+    told = ", ".join(f"rank {rank} {ms(float(ns))}" for rank, ns in zip(found.ranks, waits, strict=True))
+    return f"{'a step' if steps else 'in sum'}: {told}"
+
+
+def _of(found: Aligned, rank: int) -> str:
+    steps = found.steps.shape[1]
+    if not steps:
+        return f"of rank {rank}, aligned by their order alone (no steps)"
+    return f"in {steps:,} step(s) of rank {rank}{_skipped(found)}"
 
 
 def _skipped(found: Aligned) -> str:
     return f"; {found.skipped:,} step(s) left out, whose collectives differ between ranks" if found.skipped else ""
 
 
-def _unproven(rec: Recording, files: dict[int, int], base: Basis | None) -> Iterator[Finding]:
-    world = max((file.world_size or 1 for file in rec.files), default=1)
-    if world < 2:
-        return
-    if len(files) < 2:
-        yield _none(rec, f"{len(files)} of {world} ranks was recorded: whom it waits for the others' traces would show")
-    elif base is None or not base.where:
+def _unproven(rec: Recording, files: dict[int, int]) -> Iterator[Finding]:
+    ranks = [file for file in rec.files if file.role == "rank"]
+    worlds = [file.world_size for file in ranks if file.world_size]
+    if len(files) >= 2:
         yield _none(rec, "no step of the ranks has a known time")
+    elif len(ranks) > 1 and not files:
+        yield _none(rec, f"nothing says which rank each of {len(ranks):,} files is of")
+    elif not worlds or max(worlds) > 1:
+        of = f"1 of {max(worlds):,} ranks" if worlds else "one rank alone"
+        yield _none(rec, f"{of} was recorded: whom it waits for the others' traces would show")
 
 
 def _none(rec: Recording, why: str) -> Finding:
@@ -185,5 +181,6 @@ def _none(rec: Recording, why: str) -> Finding:
         claim=f"Whether ranks wait for each other is unproven: {why}",
         where="",
         evidence=(evidence("kernels", rows, f"{len(rows):,} collectives"),),
-        advice="Record the same steps on every rank of the node (vLLM's profiler writes one file a rank), and give the folder",
+        advice="Record the same steps on every rank of the node (vLLM's profiler writes one file a rank, rocprofv3 one a "
+        "process), and give the folder",
     )

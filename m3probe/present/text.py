@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from m3probe.model.bench_report import BenchSection
 from m3probe.model.clock import ClockSection
+from m3probe.model.device_report import DevicesSection
 from m3probe.model.live_report import LiveSection
 from m3probe.model.path_report import PathsSection
 from m3probe.model.repeat_report import RepeatsSection
@@ -19,6 +20,7 @@ from m3probe.model.report import (
 from m3probe.model.roofline_report import RooflineSection
 from m3probe.present._bench import bench
 from m3probe.present._clocks import joined
+from m3probe.present._devices import devices, lacks
 from m3probe.present._explain import explained
 from m3probe.present._findings import findings
 from m3probe.present._live import lived
@@ -50,7 +52,7 @@ def report_text(
     top(page, report)
     joined(page, answer.section(ClockSection), answer.findings)
     lived(page, answer.section(LiveSection))
-    kinds = _beside(answer)
+    kinds, beside = _beside(answer), answer.section(DevicesSection)
     if kinds:
         page.heading("1 to 4", "not answered")
         page.say(
@@ -58,17 +60,30 @@ def report_text(
         )
     else:
         if not _unwindowed(answer):
-            ran(page, answer.section(SummarySection))
+            _ran(page, answer)
         shapes(page, answer.section(ShapesSection), answer.findings)
+        lacks(page, beside, "shapes")
         repeats(page, answer.section(RepeatsSection), timed=not _unwindowed(answer))
+        lacks(page, beside, "repeats")
         planes(page, answer.section(BytesSection))
+        lacks(page, beside, "bytes")
         roofline(page, answer.section(RooflineSection))
     if not kinds or _LOG in kinds:
         paths(page, answer.section(PathsSection))
+        lacks(page, beside, "paths")
     bench(page, answer.section(BenchSection))
     queues(page, answer.section(QueuesSection))
+    lacks(page, beside, "queues")
     findings(page, answer.findings)
     return page.text()
+
+
+def _ran(page: Page, answer: Answer) -> None:
+    """Totals and families; by device where there are no steps, else by phase."""
+    summed = answer.section(SummarySection)
+    ran(page, summed)
+    if summed is not None and not summed.summary.phases:
+        devices(page, answer.section(DevicesSection))
 
 
 _LOG = "a log says what was chosen, not what ran"
