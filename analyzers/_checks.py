@@ -67,6 +67,9 @@ def _nothing_seen(rec: Recording) -> Iterator[Check]:
     if not roles and beside == {"log"}:
         text = "a server's log and nothing else: it says what was chosen, not what ran"
         yield Check("log_only", text, "unusable", hides_kernels=True, count=0)
+    elif not roles and "counters" in beside:
+        text = "counters of single dispatches and no trace: kernels ran one at a time, so that nothing says what a step takes"
+        yield Check("counters_only", text, "unusable", hides_kernels=True, count=0)
     elif not roles:
         text = "no trace and no live recording among the inputs: nothing says which kernels ran"
         yield Check("no_trace", text, "unusable", hides_kernels=True, count=0)
