@@ -25,7 +25,7 @@ def counter_facts(rec: Recording) -> Facts:
     facts["counters"] = _sums(rec)
     if len(counted):
         facts["distinct_kernel_names"] = len(np.unique(counted["name"]))
-    if (times != NONE).any() and all(file.role == ROLE for file in rec.files):
+    if (times != NONE).any() and not len(rec.kernels):
         facts["kernel_time_ns"] = int(times[times != NONE].sum())
     if any(agents):
         facts["agents"] = [printable(label.removeprefix("Agent ")) for label in agents if label]

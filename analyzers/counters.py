@@ -28,7 +28,7 @@ _TRACE = "Give a trace with record_shapes of the same program beside the counter
 
 def judge(rec: Recording, _so_far: Answer) -> Answer:
     """Rows for every counted kernel, and what is fetched again."""
-    if not any(file.role == "counters" for file in rec.files) and not len(rec.tables["counted"]):
+    if not len(rec.tables["counted"]):
         return Answer((CountersSection(Counters(None, "", (), ())),))
     groups, more = groups_of(rec, (*READS, *WRITES), READS)
     leasts = Leasts(rec)
@@ -163,12 +163,12 @@ def _refetch(one: _Seen, name: str, low: float, high: float) -> Finding:
 def _unproven(unknown: Sequence[_Seen]) -> Finding:
     first = max(unknown, key=lambda one: (one.row.read_bytes_high or 0.0) * one.row.dispatches)
     read = _span(first.row.read_bytes_low or 0.0, first.row.read_bytes_high or 0.0, "{:,.0f}")
-    kernels = "1 counted kernel" if len(unknown) == 1 else f"{len(unknown):,} counted kernels"
+    kernels = "1 counted kernel fetches" if len(unknown) == 1 else f"{len(unknown):,} counted kernels fetch"
     return Finding(
         id="counters.least_unknown",
         question="bytes",
         verdict="unproven",
-        claim=f"whether {kernels} fetch more than they must is not known: {first.row.kernel} reads {read} B a dispatch, and "
+        claim=f"whether {kernels} more than must be is not known: {first.row.kernel} reads {read} B a dispatch, and "
         f"{first.least.why}",
         where="counters",
         evidence=(

@@ -87,6 +87,12 @@ class CounterRows:
         self._values += len(at)
         self._parts.append((rows[at], counters[at], values[at], times[at]))
 
+    @property
+    def pid(self) -> int | None:
+        """The one process of all dispatches; None where it is not told, or there are several."""
+        found = set(self._columns["pid"])
+        return found.pop() if len(found) == 1 and found != {NONE} else None
+
     def notes(self, path: Path) -> Iterator[Note]:
         """What was lost."""
         if self.bad_values:

@@ -138,7 +138,7 @@ class _Run:
         cut = any(table.cut for table in self.tables)
         entry = beside(path, WIDE_KIND if wide else LONG_KIND, ROLE, self.size_bytes, cut=cut, in_folder=in_folder)
         counts = EventCounts(events_x=sum(table.rows for table in self.tables), truncated=cut)
-        self.builder.files.append(replace(entry, counts=counts))
+        self.builder.files.append(replace(entry, counts=counts, pid=None if wide else self.rows.pid))
         if not wide:
             self._agents(path, file)
         self.builder.note([*(note for table in self.tables for note in table.notes()), *self.rows.notes(path)])
