@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from m3probe.model.bench_report import BenchSection
 from m3probe.model.clock import ClockSection
+from m3probe.model.counter_report import CountersSection
 from m3probe.model.device_report import DevicesSection
 from m3probe.model.findings import Bound, Finding
 from m3probe.model.idle_report import IdleSection
@@ -295,6 +296,7 @@ Section = (
     | RooflineSection
     | IdleSection
     | DevicesSection
+    | CountersSection
 )
 S = TypeVar("S")
 
