@@ -12,6 +12,7 @@ from arithmetic import check_all
 from builders import recording, step
 from process_kit import GEMM, RCCL, Ran, recorded
 from rocprof_kit import worker
+from sheet_kit import grid, texts, view_of
 from tree import ROOT, shared_or_skip
 
 from m3probe import pipeline
@@ -20,6 +21,8 @@ from m3probe.model.device_report import DevicesSection, UnansweredRow
 from m3probe.model.findings import Finding
 from m3probe.model.recording import Recording
 from m3probe.model.report import Report
+from m3probe.present.sheets.sheet import Grid, Lens
+from m3probe.present.sheets.steps import steps
 from m3probe.present.text import report_text
 from m3probe.sources import open_recording
 
@@ -126,6 +129,20 @@ def test_the_text_shows_the_devices_and_what_to_record() -> None:
     assert row.split()[5:] == ["36.4", "<0.01", "37.5", "<0.01"]
     assert "→ record: rocprofv3 --marker-trace and vllm serve --profiler-config.profiler cuda" in text
     assert "→ record: rocprofv3 --hip-trace" in text
+
+
+def test_the_page_of_steps_shows_the_devices_where_there_is_no_step() -> None:
+    rec = recorded(TWO)
+    page = steps(view_of(judged(rec), rec), Lens())
+    shown = grid(page, "Devices")
+    assert texts(shown.lines[0])[:2] == ["0", "0"]
+    assert texts(shown.lines[0])[3:] == ["6", "0.011", "0.007", "36.4", "0.004", "37.5", "0.003"]  # 2,500 ns exposed
+    assert shown.lines[1].cells[6].raw == pytest.approx(0.6)
+    asked = grid(page, "What to record")
+    assert [line.cells[0].text for line in asked.lines] == ["shapes", "repeats", "bytes", "paths", "paths", "queues"]
+    stepped = recorded(Ran({0: FIRST}, ranges=[("execute_context_0(0)_generation_8(8)", 900, 950)]))
+    blocks = steps(view_of(judged(stepped), stepped), Lens()).blocks
+    assert not [block for block in blocks if isinstance(block, Grid) and block.title.startswith("Devices")]
 
 
 def test_each_question_that_lacks_something_names_the_option() -> None:
