@@ -9,6 +9,7 @@ from m3probe.model.recording import Recording
 from m3probe.model.report import StepRow, SummarySection
 from m3probe.model.view import View
 from m3probe.present._numbers import UNKNOWN, plural
+from m3probe.present.sheets._devices import device_blocks
 from m3probe.present.sheets._guest_steps import guest_steps, mean_steps
 from m3probe.present.sheets._in_step import family_time, kernel_blocks, kernels_of
 from m3probe.present.sheets._timeline import timeline
@@ -48,6 +49,8 @@ def steps(view: View, lens: Lens) -> Sheet:
     guests = [each for each in (guest_steps(view.recording, lens), mean_steps(view.report)) if each]
     if rows or not guests:
         blocks.append(Grid(title, COLUMNS, lines, _empty(rows, lens)))
+    if not rows:
+        blocks += device_blocks(view)
     return Sheet("steps", (*blocks, *guests))
 
 
