@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from m3probe.errors import ForeignInput, UnreadableInput
-from m3probe.model.recording import Note, Recording, RecordingBuilder
+from m3probe.model.recording import MOST_TEXT, Note, Recording, RecordingBuilder
 from m3probe.plugs import Progress, Reader
 from m3probe.readers.census_link import with_census
 from m3probe.readers.chunks import Chunks
@@ -130,6 +130,13 @@ class _Intake:
                 self.builder.note([Note("unread_beside", text, error.where)])
                 return False
             self.unread.append(error)
+        except MemoryError:
+            # rows of it may be in the tables already: nothing can be made of the others either
+            raise UnreadableInput(
+                "does not fit in this machine's memory",
+                where=str(path),
+                next_move="Record a shorter window, or read it on a larger machine",
+            ) from None
         return True
 
     def finished(self) -> Recording:
@@ -143,6 +150,10 @@ class _Intake:
         for error in self.unread:
             text = f"left out, {error.what}: what it holds is in no figure"
             self.builder.note([Note("unread", text, error.where, lossy=True)])
+        cut = self.builder.strings.shortened
+        if cut:
+            text = f"{cut:,} text(s) longer than {MOST_TEXT:,} characters: only their beginning was kept"
+            self.builder.note([Note("long_text", text, count=cut, lossy=True)])
         if self.again:
             text = f"{len(self.again)} path(s) lead to a file that was read already: it counts once"
             self.builder.note([Note("repeated", text, str(self.again[0]), len(self.again))])

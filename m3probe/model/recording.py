@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 
@@ -27,17 +28,26 @@ KERNEL_FREE = frozenset({"log", "bench", "summary", "metrics", "device", "counte
 Files of counters name dispatches, but those ran one at a time, and once for each pass."""
 
 
-class Strings:
-    """Text <-> id, one table for a whole recording."""
+MOST_TEXT = 65_536
+"""Characters of a name that are kept; CK's longest mangled names have some 10,000."""
 
-    __slots__ = ("_ids", "texts")
+
+class Strings:
+    """Text <-> id, one table for a whole recording; ``shortened`` counts texts that were too long to be kept whole."""
+
+    __slots__ = ("_ids", "shortened", "texts")
 
     def __init__(self) -> None:
         self.texts: list[str] = []
+        self.shortened = 0
         self._ids: dict[str, int] = {}
 
     def intern(self, text: str) -> int:
-        """The id of ``text``, new when it was not seen before."""
+        """The id of ``text``, new when it was not seen before; one beyond ``MOST_TEXT`` is cut, and stays apart."""
+        if len(text) > MOST_TEXT:
+            self.shortened += 1
+            said = crc32(text.encode("utf-8", "surrogatepass"))
+            text = f"{text[: MOST_TEXT - 64]}... ({len(text):,} characters, crc32 {said:08x})"
         found = self._ids.get(text)
         if found is None:
             found = self._ids[text] = len(self.texts)

@@ -19,6 +19,11 @@ GZIP_READ_BYTES = 256 * 1024
 """Compressed bytes per read: traces deflate 10 to 30 times."""
 
 
+MOST_RATIO = 250
+"""Times that a gzip file may inflate, beyond the first ``RATIO_FROM`` bytes: repetition alone comes near 1,032, deflate's
+limit; traces inflate 10 to 30 times and logs up to 60."""
+RATIO_FROM = 32 * 2**20
+
 _STEP_BYTES = 4096
 """Compressed bytes per step where a damaged file is read again."""
 
@@ -43,7 +48,7 @@ class Chunks:
         path: file, plain or gzip (told by its first bytes, not by its suffix).
 
     Raises:
-        UnreadableInput: the file cannot be opened, or holds no byte.
+        UnreadableInput: the file cannot be opened, holds no byte, or inflates beyond ``MOST_RATIO``.
     """
 
     def __init__(self, path: Path) -> None:
@@ -71,6 +76,8 @@ class Chunks:
                 return
             if chunk:
                 given += len(chunk)
+                if given > max(RATIO_FROM, MOST_RATIO * stream.tell()):
+                    raise self._bomb(given)
                 yield chunk
             data = inflater.unconsumed_tail
             if inflater.eof:  # a file may hold several members, one after the other
@@ -78,6 +85,14 @@ class Chunks:
                 inflater, _ = _inflater() if data else (inflater, ())
             data = data or stream.read(GZIP_READ_BYTES)
         self.cut = not inflater.eof
+
+    def _bomb(self, given: int) -> UnreadableInput:
+        return UnreadableInput(
+            f"inflates more than {MOST_RATIO}-fold: {given // 2**20:,} MiB so far of {self.size_bytes:,} bytes, which is "
+            "repetition and no recording",
+            where=str(self.path),
+            next_move="Where you trust it, inflate it yourself and name what comes out",
+        )
 
 
 def _salvaged(path: Path, given: int) -> Iterator[bytes]:

@@ -27,6 +27,8 @@ _BEGINS = re.compile(
     rb"^# (?:TYPE|HELP) [a-zA-Z_:][\w:]*[ \n]|^(?:vllm|sglang):\w+(?:\{[^\n]*\})? [-+.\deENanIif]+(?: \d+)?\r?$",
     re.MULTILINE,
 )
+MOST_PAGES = 200_000
+"""Of one file; one a second are 86,400 a day."""
 _LOOKED = 16 * 1024
 _LINES_BEFORE = 40
 """Lines that may stand in front: a time, the head of an HTTP answer, the tail of a page whose head is lost."""
@@ -52,6 +54,9 @@ def read(path: Path, builder: RecordingBuilder, progress: Progress, *, in_folder
     for lines, behind in _lines(chunks, path, progress):
         pages.feed(lines)
         rest = behind
+        if len(pages.done) > MOST_PAGES:
+            what = f"more than {MOST_PAGES:,} pages in one file"
+            raise UnreadableInput(what, where=str(path), next_move="Scrape at a longer interval, or split it")
     whole = not rest.strip() or rest.strip() == b"# EOF"
     pages.feed([rest] if whole else [])
     pages.close()

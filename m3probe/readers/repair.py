@@ -15,15 +15,16 @@ import msgspec
 
 from m3probe.readers.events import ANY_DECODER, ONE_DECODER, ONE_EXACT_DECODER, Event, lenient, loses_ns
 
+# Strings are matched with possessive quantifiers: a plain ``*`` remembers every character, 50 bytes each, for a way back.
 _TOKEN = re.compile(
-    rb'"(?:[^"\\]|\\.)*"'
+    rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
     rb"|(?<![\w.\"+-])([+-]?(?:nan(?:\(\w*\))?|infinity|inf)|N/A)(?![\w.\"])",
     re.IGNORECASE | re.DOTALL,
 )
 _CONTROL = re.compile(rb"[\x00-\x1f]")
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _BAD_ESCAPE = re.compile(rb'\\(?!["\\/bfnrtu]|u[0-9a-fA-F]{4})|\\(?=u(?![0-9a-fA-F]{4}))')
-_BRACES = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
+_BRACES = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]', re.DOTALL)
 
 BOUNDARY = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args)"\s*:)')
 """End of one event and start of the next: any first key, any white space."""
@@ -128,7 +129,7 @@ def _decode_leniently(piece: bytes) -> Event | None:
         return None
 
 
-_SCALAR = re.compile(rb'"(?:[^"\\]|\\.)*"|[^\s,\[\]{}"]+', re.DOTALL)
+_SCALAR = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[^\s,\[\]{}"]+', re.DOTALL)
 
 
 def value_end(data: bytes, start: int, stop: int) -> int:

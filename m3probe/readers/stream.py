@@ -25,7 +25,7 @@ _PYTHON = re.compile(rb'\}\s*,\s*\{\s*"ph"\s*:\s*"X"\s*,\s*"cat"\s*:\s*"python_f
 _HEADER_MARK = re.compile(rb'[{,\s]"(?:schemaVersion|traceEvents)"\s*:')
 _TAIL = 64 * 1024
 _MAX_HEADER = 64 * 2**20
-_MAX_EVENT = 512 * 2**20
+_MAX_EVENT = 128 * 2**20
 _WHITE = b" \t\r\n,"
 
 
@@ -36,7 +36,7 @@ class TraceStream:
         path: a Chrome trace: object form, or the bare array form.
 
     Raises:
-        UnreadableInput: no trace, no events at all, two writers in one file, or no end of an event in 512 MiB.
+        UnreadableInput: no trace, no events at all, two writers in one file, or no end of an event in 128 MiB.
     """
 
     def __init__(self, path: Path) -> None:
