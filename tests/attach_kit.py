@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 CAPS = "CapPrm:\t0\nCapEff:\t0\n"
 
@@ -191,11 +192,14 @@ class Heard:
     def __init__(self, then: Callable[[], None] = lambda: None) -> None:
         self.said: list[str] = []
         self.shown = 0
+        self.recorded = False
+        """Whether a guest has told of records that it wrote."""
         self._then = then
 
     def say(self, text: str) -> None:
         self.said.append(text)
 
-    def show(self, now: object) -> None:
+    def show(self, now: Any) -> None:
         self.shown += 1
+        self.recorded = any(row.records > 0 for row in now.rows)
         self._then()

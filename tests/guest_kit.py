@@ -5,6 +5,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import msgspec
@@ -134,7 +135,14 @@ def ask(path: Path, message: control.Ask) -> control.Answer:
     """One exchange with the guest behind a socket."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(10)
-        connection.connect(str(path))
+        for left in reversed(range(100)):  # a guest binds its socket a moment before it listens
+            try:
+                connection.connect(str(path))
+                break
+            except ConnectionRefusedError:
+                if not left:
+                    raise
+                time.sleep(0.05)
         connection.sendall(frames.frame(message))
         received = b"".join(iter(lambda: connection.recv(65536), b""))
     payload = next(frames.payloads(received, frames.Cut()))

@@ -13,6 +13,7 @@ PAGE = ROOT / "docs" / "licences.md"
 BEGIN, END = "<!-- begin: made by tests/test_licences.py -->", "<!-- end -->"
 SPDX = {
     "Apache Software License": "Apache-2.0",
+    "3-Clause BSD License": "BSD-3-Clause",
     "Apache 2.0": "Apache-2.0",
     "BSD 2-Clause License": "BSD-2-Clause",
     "MIT License": "MIT",

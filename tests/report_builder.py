@@ -6,6 +6,7 @@ from typing import Any
 
 from m3probe.model.bench_report import BenchRow, BenchSection, SweepStep
 from m3probe.model.findings import Bound, Evidence, Finding
+from m3probe.model.idle_report import IdlePart, IdleSection
 from m3probe.model.path_report import GateRow, PathRow, PathsSection, RecipeRow
 from m3probe.model.repeat_report import Costs, CoverageRow, RepeatRow, RepeatsSection
 from m3probe.model.report import (
@@ -265,10 +266,22 @@ def full_report() -> Report:
         paths(),
         queues(),
         bench(),
+        idle(),
         BottleneckSection(bottleneck),
     )
     notes = (ReadNote("lost_events", "3 event(s) lost: kernels may be among them", "rank0.json.gz", 3),)
     return Report("partial", notes, Answer(sections, findings()))
+
+
+def idle() -> IdleSection:
+    """Of 12 ms of decode: 3 ms inside two steps, 3 ms after the first of them."""
+    return IdleSection(
+        "decode step time",
+        (
+            IdlePart("kernels", "between kernels of a step", "launch", 3_000_000, 0.25, 2),
+            IdlePart("between_steps", "between steps", "queue", 3_000_000, 0.25, 1),
+        ),
+    )
 
 
 def queues() -> QueuesSection:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_kit import ran
 
 CASES = Path(__file__).parent / "data" / "cases"
 EXPECTED = sorted(CASES.glob("k*.expected.json"))
@@ -22,11 +21,6 @@ WORDS = {
     "truncated file: figures cover only what was read": "truncated file",
 }
 """Wording of a case -> the words of ours that must tell it; a case's own first words otherwise."""
-
-
-def run(*args: str) -> subprocess.CompletedProcess[str]:
-    program = Path(sys.executable).with_name("m3probe")
-    return subprocess.run([str(program), *args], capture_output=True, text=True, check=False)
 
 
 def in_ns(key: str) -> tuple[str, int]:
@@ -58,7 +52,7 @@ def same(found: Any, wanted: Any, factor: int) -> bool:
 @pytest.mark.parametrize("path", EXPECTED, ids=lambda p: p.name.removesuffix(".expected.json"))
 def test_a_known_case_gives_its_facts(path: Path) -> None:
     wanted = json.loads(path.read_text())
-    result = run("inspect", "--json", str(path.with_name(wanted["case"])))
+    result = ran("inspect", "--json", str(path.with_name(wanted["case"])))
     assert "Traceback" not in result.stderr
     if wanted["outcome"] == "error":
         assert result.returncode == 3
@@ -82,7 +76,7 @@ def test_a_known_case_gives_its_facts(path: Path) -> None:
 
 @pytest.mark.parametrize("case", ["k10_unescaped_quotes.json", "k11_backslashes.json"])
 def test_a_broken_event_is_told_with_its_line(case: str) -> None:
-    found = json.loads(run("inspect", "--json", str(CASES / case)).stdout)
+    found = json.loads(ran("inspect", "--json", str(CASES / case)).stdout)
     assert any("line 2" in text and case in text for text in found["warnings"])
 
 
@@ -90,7 +84,7 @@ def test_a_broken_event_is_told_with_its_line(case: str) -> None:
 def test_a_known_case_is_analyzed_without_a_raw_control_byte(path: Path) -> None:
     wanted = json.loads(path.read_text())
     for extra in ([], ["--json"]):
-        result = run("analyze", *extra, str(path.with_name(wanted["case"])))
+        result = ran("analyze", *extra, str(path.with_name(wanted["case"])))
         assert result.returncode == (3 if wanted["outcome"] == "error" else 0), result.stderr
         assert "Traceback" not in result.stderr
         assert not {c for c in result.stdout + result.stderr if ord(c) < 32 and c != "\n"}

@@ -14,13 +14,11 @@ from m3probe.model.findings import Bound
 from m3probe.model.idle_report import IdlePart, IdleSection
 from m3probe.model.live_report import LiveSection, StepTimeRow
 from m3probe.model.path_report import PathCell, PathRow, PathsSection
+from m3probe.model.repeat_report import Costs, RepeatRow, RepeatsSection
 from m3probe.model.report import (
     BytePlanes,
     BytesSection,
-    Costs,
     PlaneRow,
-    RepeatRow,
-    RepeatsSection,
     ShapeRow,
     ShapesSection,
 )

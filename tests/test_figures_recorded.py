@@ -2,6 +2,7 @@
 
 import bisect
 import gzip
+import itertools
 import json
 from collections import defaultdict
 from pathlib import Path
@@ -191,6 +192,18 @@ def test_figures_agree_with_the_report_as_json() -> None:
     )
     summary = next(row for row in report["summary"]["phases"] if row["phase"] == "decode")
     assert sum(part["share"] for part in report["idle"]["parts"]) == pytest.approx(summary["gpu_idle_share"], abs=1e-9)
+
+
+def test_every_step_that_a_worker_took_is_on_the_hosts_time_line() -> None:
+    shown, report = sample(LIVE)
+    figure = drawn("steps", shown)["host-timeline"]
+    timed = sum(len(one["x"]) for one in figure.data)
+    assert timed == sum(row["steps"] for row in report["live"]["step_times"])
+    assert f"{timed:,} steps of 1 worker" in figure.says
+    assert "without these times" not in figure.says
+    spans = sorted((base, base + x) for one in figure.data for base, x in zip(one["base"], one["x"], strict=True))
+    assert spans[0][0] == 0.0
+    assert all(after[0] >= before[1] - 0.001 for before, after in itertools.pairwise(spans))
 
 
 def test_idle_places_are_those_of_the_trace(tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def spoilt(draw: some.DrawFn) -> dict[str, Any]:
 GARBAGE = WRONG | spoilt() | spoilt()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(said=GARBAGE)
 def test_no_analyzer_falls_over_what_an_operator_says(tmp_path_factory: pytest.TempPathFactory, said: Any) -> None:
     rec = recording(tmp_path_factory.mktemp("garbage"), trace(said))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from subprocess import CompletedProcess
+from unittest import mock
 
 import pytest
+from command_kit import ran
 from markdown_it import MarkdownIt
 from tree import ROOT
 
@@ -187,10 +188,10 @@ def test_summary_says_when_nothing_was_judged() -> None:
 # --- the command line --------------------------------------------------------------------------------------
 
 
-def check(*args: object, **env: str) -> subprocess.CompletedProcess[str]:
+def check(*args: object, **env: str) -> CompletedProcess[str]:
     clean = {key: value for key, value in os.environ.items() if not key.startswith("GITHUB_")}
-    words = [str(Path(sys.executable).with_name("m3probe")), "assert", *map(str, args)]
-    return subprocess.run(words, capture_output=True, text=True, check=False, env=clean | env)
+    with mock.patch.dict(os.environ, clean, clear=True):
+        return ran("assert", *args, **env)
 
 
 def test_in_github_actions_annotations_are_on_stderr_and_the_summary_grows(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from guest_kit import ask, files, only, read, run, start
@@ -35,9 +36,9 @@ def test_each_process_of_a_server_has_a_file_that_ends_in_order(tmp_path: Path, 
     )
     kit = f"import sys, runpy; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
     script = kit + "import os; os.environ['PYTHONPATH'] += ':' + sys.path[0]; sys.argv = ['server.py']\n"
-    done = run(
-        tmp_path, "runpy.run_path('server.py', run_name='__main__')", begin=script, M3PROBE="1", M3PROBE_DIR="rec"
-    )
+    call = "runpy.run_path('server.py', run_name='__main__')"
+    with TemporaryDirectory() as short:  # a fork server's socket lies in it, whose path is at most 107 bytes
+        done = run(tmp_path, call, begin=script, M3PROBE="1", M3PROBE_DIR="rec", TMPDIR=short)
     assert (done.stdout.strip(), done.stderr) == ("[0, 0]", "")
     found = by_role(tmp_path / "rec")
     assert {role: len(paths) for role, paths in found.items()} == {"engine": 1, "worker": 2}

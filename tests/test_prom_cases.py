@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_kit import ran
 
 CASES = Path(__file__).parent / "data" / "cases"
 EXPECTED = [*sorted(CASES.glob("p*.expected.json")), *sorted(CASES.glob("b2*.expected.json"))]
 UNITS = {"_s": 1_000_000_000, "_ms": 1_000_000}
-
-
-def run(*args: str) -> subprocess.CompletedProcess[str]:
-    program = Path(sys.executable).with_name("m3probe")
-    return subprocess.run([str(program), *args], capture_output=True, text=True, check=False)
 
 
 def in_ns(key: str, value: Any) -> tuple[str, Any]:
@@ -46,7 +40,7 @@ def check(found: Any, wanted: Any, share: float, at: str) -> None:
 @pytest.mark.parametrize("path", EXPECTED, ids=lambda p: p.name.removesuffix(".expected.json"))
 def test_a_known_case_gives_its_facts(path: Path) -> None:
     wanted = json.loads(path.read_text())
-    result = run("inspect", "--json", str(path.with_name(wanted["case"])))
+    result = ran("inspect", "--json", str(path.with_name(wanted["case"])))
     assert "Traceback" not in result.stderr
     if wanted["outcome"] == "error":
         assert result.returncode == 3
@@ -68,13 +62,13 @@ def test_a_known_case_gives_its_facts(path: Path) -> None:
 def test_a_known_case_is_analyzed(path: Path) -> None:
     wanted = json.loads(path.read_text())
     for extra in ([], ["--json"]):
-        result = run("analyze", *extra, str(path.with_name(wanted["case"])))
+        result = ran("analyze", *extra, str(path.with_name(wanted["case"])))
         assert result.returncode == (3 if wanted["outcome"] == "error" else 0), result.stderr
         assert "Traceback" not in result.stderr
 
 
 def test_no_observation_has_no_mean_and_no_quantile() -> None:
-    facts = json.loads(run("inspect", "--json", str(CASES / "p06_no_observations_nan.prom")).stdout)["facts"]
+    facts = json.loads(ran("inspect", "--json", str(CASES / "p06_no_observations_nan.prom")).stdout)["facts"]
     assert facts["e2e"] == {
         "type": "histogram",
         "count": 0,
@@ -87,5 +81,5 @@ def test_no_observation_has_no_mean_and_no_quantile() -> None:
 
 
 def test_a_time_that_was_never_taken_has_no_mean() -> None:
-    facts = json.loads(run("inspect", "--json", str(CASES / "p08_flat_buckets.prom")).stdout)["facts"]
+    facts = json.loads(ran("inspect", "--json", str(CASES / "p08_flat_buckets.prom")).stdout)["facts"]
     assert facts["ttft"]["mean_ns"] is None

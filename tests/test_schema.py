@@ -236,7 +236,7 @@ def test_every_field_of_a_section_is_a_key_of_the_document(kind: type) -> None:
 
 def test_the_document_has_no_key_that_no_section_has() -> None:
     known = {field.name for kind in SPREAD for field in fields(kind)} - NOT_WRITTEN
-    assert set(schema()["properties"]) == set(schema()["required"]) == known | {"live", "bench"}
+    assert set(schema()["properties"]) == set(schema()["required"]) == known | {"live", "bench", "idle"}
 
 
 def test_every_key_is_described() -> None:

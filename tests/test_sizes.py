@@ -2,6 +2,7 @@
 
 import ast
 import statistics
+from functools import cache
 from pathlib import Path
 
 from tree import ROOMS, ROOT, modules
@@ -28,6 +29,7 @@ def place(path: Path, node: FunctionNode) -> str:
     return f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
 
 
+@cache
 def all_functions() -> list[tuple[Path, FunctionNode]]:
     """Every function of every room with its file."""
     return [(path, node) for path in modules().values() for node in functions_of(path)]

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ def room_files(folder: str) -> list[Path]:
     return sorted(path for path in found if "__pycache__" not in path.parts and path.suffix != ".pyc")
 
 
+@cache
 def installed_names() -> dict[str, Path]:
     """Path inside the wheel -> file on disk, for every file of every room that has code."""
     names: dict[str, Path] = {}
@@ -40,6 +42,7 @@ def installed_names() -> dict[str, Path]:
     return names
 
 
+@cache
 def modules() -> dict[str, Path]:
     """Dotted import name -> source file, for every module of every room that has code."""
     sources = {name: path for name, path in installed_names().items() if name.endswith(".py")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -49,7 +50,7 @@ def health(rec: Recording, when: When) -> Iterator[Track]:
     many = len(np.unique(places[0])) > 1
     for file, gpu in np.unique(places, axis=1).T.tolist():
         rows = np.flatnonzero((places[0] == file) & (places[1] == gpu))
-        group = f"GPU health of {rec.files[file].path}" if many else "GPU health"
+        group = f"GPU health of {Path(rec.files[file].path).name}" if many else "GPU health"
         start = when.of("device_samples", rows)
         for figure, unit in HEALTH.items():
             known = np.isfinite(table[figure][rows])
@@ -70,7 +71,7 @@ def counted_steps(rec: Recording, when: When) -> Iterator[Track]:
         mode = Arg("graph mode", table["mode"][rows], rec.strings.texts)
         start, texts = when.of("step_rows", rows), rec.strings.texts
         yield Track(
-            f"guest {rec.files[file].path}", "steps (guest)", SLICES, start, table["phase"][rows], texts, dur,
+            f"guest {Path(rec.files[file].path).name}", "steps (guest)", SLICES, start, table["phase"][rows], texts, dur,
             (*args, mode),
         )  # fmt: skip
 

@@ -86,7 +86,9 @@ def families(drawn: Drawn) -> Iterator[Track]:
         last = np.append(first[1:], len(here)) - 1
         dur = np.minimum(reach[last], following) - begin
         count = Arg("kernels", last - first + 1)
-        yield Track(drawn.group, f"families GPU {device}", SLICES, begin, family[first], FAMILY_WORDS, dur, (count,))
+        title = f"families GPU {device}"
+        runs = Track(drawn.group, title, SLICES, begin, family[first], FAMILY_WORDS, dur, (count,))
+        yield runs.at(np.flatnonzero(dur > 0))  # a kernel of no time fills none, and would stand beside the next
 
 
 class PathTracks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from m3probe.exporting import _beside_tracks as beside
@@ -23,7 +23,7 @@ ALL = "recording"
 
 @dataclass(slots=True)
 class Timeline:
-    """The tracks of one export; ``untold`` counts what found no place, by track, as they are walked through."""
+    """The tracks of one export; as they are walked through, ``untold`` counts what found no place and ``seen`` names."""
 
     export: Export
     when: When
@@ -31,6 +31,7 @@ class Timeline:
     spans: judged.Spans
     paths: judged.PathTracks
     untold: Counter[str] = field(default_factory=Counter)
+    seen: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def judged(self, file: int) -> Iterator[Track]:
         """What was judged of one trace file: phases, families, paths."""
@@ -70,7 +71,13 @@ class Timeline:
             side, crowded = lanes(whole)
             if untimed or crowded:
                 self.untold[f"{track.group}: {track.name}"] += untimed + crowded
-            yield from (lane for lane in side if len(lane))
+            yield from (self._named(lane) for lane in side if len(lane))
+
+    def _named(self, track: Track) -> Track:
+        """A viewer puts tracks of one name together: the second of a name gets a number."""
+        key = (track.group, track.name)
+        self.seen[key] += 1
+        return track if self.seen[key] == 1 else replace(track, name=f"{track.name} #{self.seen[key]}")
 
     def left_out(self) -> tuple[str, ...]:
         """What is not on the time line, one sentence each; to be asked when all tracks were walked through."""

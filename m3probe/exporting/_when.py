@@ -69,25 +69,22 @@ def _first(known: Array, other: Array) -> Array:
 
 
 def when(rec: Recording) -> When:
-    """The clock of a recording's time line: the wall wherever a trace or guest is tied to it, or no trace is there."""
+    """The clock of a recording's time line: the wall, unless there are traces and none of them is tied to it."""
     ties = clocks(rec)
     traces = [tie for tie in ties if _has_rows(rec, tie.file)]
-    tied = [tie for tie in ties if tie.offset_ns is not None]
-    wall = bool(tied) or not traces
+    wall = not traces or any(tie.offset_ns is not None for tie in traces)
     offsets = np.full(len(rec.files), NOWHERE, dtype=np.int64)
     firsts = np.full(len(rec.files), NOWHERE, dtype=np.int64)
     off: list[str] = []
     for tie in ties:
         if tie.state is not Tie.UNALIGNED and tie.first_ns is not None:
             firsts[tie.file] = tie.first_ns
-        if tie.offset_ns is not None:
+        if wall and tie.offset_ns is not None:
             offsets[tie.file] = tie.offset_ns
-        elif not wall:
+        elif not wall and tie in traces:
             offsets[tie.file] = 0
-        elif tie in traces:
+        elif tie in traces or (not wall and tie.state is not Tie.UNALIGNED):
             off.append(_off(tie))
-    if not wall:
-        off += [_off(tie) for tie in ties if tie not in traces and tie.state is not Tie.UNALIGNED]
     return When(rec, wall, offsets, firsts, tuple(off))
 
 

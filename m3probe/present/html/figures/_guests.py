@@ -23,7 +23,8 @@ def host_timeline(rec: Recording | None) -> tuple[Figure, ...]:
         return ()
     table_of = rec.tables["step_rows"]
     begin, end, phase = table_of["t_start"], table_of["t_sample_end"], table_of["phase"]
-    chosen = (table_of["role"] == rec.strings.find("worker")) & (begin != NONE) & (end != NONE)
+    workers = table_of["role"] == rec.strings.find("worker")
+    chosen = workers & (begin != NONE) & (end != NONE)
     rows: list[int] = chosen.nonzero()[0].tolist()
     if not rows:
         return ()
@@ -40,6 +41,8 @@ def host_timeline(rec: Recording | None) -> tuple[Figure, ...]:
     counted = Counter(phase[rows].tolist()).most_common()
     counts = ", ".join(f"{count:,} {rec.strings[one] or 'unknown'}" for one, count in counted)
     said = f"{plural(len(rows), 'step')} of {plural(len(by_file), 'worker')} by the host's clock: {counts}; {ms(took)} ms in steps"
+    lost = int(workers.sum()) - len(rows)
+    said += f"; {lost:,} more without these times" if lost else ""
     said += f"; {each} steps share a bar, the gaps between them are not drawn" if each > 1 else ""
     hovers = [_hover(rec, span) for span in spans]
     title = "Steps by the host's clock, and the gaps between them"

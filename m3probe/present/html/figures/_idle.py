@@ -77,7 +77,7 @@ def _parts(view: View) -> tuple[Figure, ...]:
                 axis(f"% of {label(found.basis)}", range=[0, near(max(most * 1.3, 0.1))]),
                 rows_axis([part.what for part in parts]),
             ),
-            rows=_part_grid(parts),
+            rows=_part_grid(parts, opens),
         ),
     )
 
@@ -100,7 +100,7 @@ def _part_hover(part: IdlePart, basis: str) -> str:
     )
 
 
-def _part_grid(parts: Sequence[IdlePart]) -> Grid:
+def _part_grid(parts: Sequence[IdlePart], opens: str) -> Grid:
     lines = [
         (
             word(part.what),
@@ -111,7 +111,12 @@ def _part_grid(parts: Sequence[IdlePart]) -> Grid:
         )
         for part in parts
     ]
-    return table("Idle time by its place", ("where", "% of step time", "µs a step", "steps", "level"), lines)
+    return table(
+        "Idle time by its place",
+        ("where", "% of step time", "µs a step", "steps", "level"),
+        lines,
+        [opens] * len(lines),
+    )
 
 
 def _host(view: View) -> tuple[Figure, ...]:

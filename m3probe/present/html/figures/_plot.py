@@ -40,7 +40,7 @@ def label(text: str, most: int = 2 * LABEL) -> str:
 
 def beside(text: str) -> str:
     """Foreign text as a label beside a row: on two lines at most, broken at a space where there is one."""
-    shown = middle_cut(safe(text), 2 * LABEL)
+    shown = safe(text)
     if len(shown) <= LABEL:
         return _escaped(shown)
     at = shown.rfind(" ", 0, LABEL + 1)
@@ -147,14 +147,20 @@ def rows_height(rows: int, legend: int = 0) -> int:
     return 70 + ROW * max(rows, 2) + 22 * legend
 
 
-def table(title: str, columns: Iterable[str], lines: Iterable[Sequence[Cell]]) -> Grid:
-    """The figures of a plot; columns of which all known cells are numbers stand to the right, the first takes what is left."""
+def table(
+    title: str, columns: Iterable[str], lines: Iterable[Sequence[Cell]], opens: Sequence[str] | None = None
+) -> Grid:
+    """The figures of a plot; columns of which all known cells are numbers stand to the right, the first takes what is left.
+
+    ``opens``: the target of each line. A page holds what its lines open: so a point finds there what it leads to.
+    """
     body = [tuple(line) for line in lines]
     heads = tuple(
         Column(name, right=_is_number(line[at] for line in body), keep=at, wide=at == 0)
         for at, name in enumerate(columns)
     )
-    return Grid(title, heads, tuple(Line(str(at), cells) for at, cells in enumerate(body)))
+    targets = opens or [""] * len(body)
+    return Grid(title, heads, tuple(Line(str(at), cells, targets[at]) for at, cells in enumerate(body)))
 
 
 def _is_number(cells: Iterable[Cell]) -> bool:

@@ -198,4 +198,4 @@ def _grid(shown: Matrix) -> Grid:
         cells = [word(words(verdict)) for verdict in verdicts]
         lines.append((word(row.title), *cells, number(row.counts.get("calls")), word("; ".join(row.reasons))))
     heads = ("path", *(_column(column, shown) for column in shown.columns), "calls", "reasons")
-    return table("Fast paths by phase and rank", heads, lines)
+    return table("Fast paths by phase and rank", heads, lines, [target("path", row.id) for row in shown.rows])

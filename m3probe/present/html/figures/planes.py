@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from math import log10
 
-from m3probe.model.report import BytePlanes, BytesSection, PlaneRow
+from m3probe.model.report import BytePlanes, BytesSection
 from m3probe.model.view import View
-from m3probe.present._numbers import UNKNOWN, bytes_unit, in_unit, listed, ms, plural
+from m3probe.present._numbers import UNKNOWN, bytes_unit, in_unit, listed, plural
 from m3probe.present.html import palette
 from m3probe.present.html.figure import Figure
 from m3probe.present.html.figures._plot import (
@@ -24,58 +23,25 @@ from m3probe.present.html.figures._plot import (
     table,
     word,
 )
+from m3probe.present.html.figures._traffic import Kind, kinds_of, largest, name_of, times, told
 from m3probe.present.sheets import _question as q
 from m3probe.present.sheets._told import in_ms, number
-from m3probe.present.sheets.planes import PLANES, moves
+from m3probe.present.sheets.planes import PLANES
 from m3probe.present.sheets.sheet import Cell, Grid
 
-MOST = 8
-"""Kinds of traffic of a plane that are drawn."""
 REASON = 40
 """Characters of a reason inside the plot; the hover has all of it."""
 MOST_TICKS = 6
 UNPROVEN = "? unproven"
 
 
-@dataclass(slots=True)
-class Kind:
-    """Rows that differ in dtype or layout alone; what one of them does not know is not known of their sum."""
-
-    plane: str
-    what: str
-    evidence: str
-    rows: list[PlaneRow] = field(default_factory=list)
-
-    @property
-    def bytes(self) -> int | None:
-        """Sum of what is proven; None where nothing is."""
-        known = [row.bytes for row in self.rows if row.bytes is not None]
-        return sum(known) if known else None
-
-    @property
-    def time_ns(self) -> int | None:
-        """Sum of known times; None where none is."""
-        known = [row.time_ns for row in self.rows if row.time_ns is not None]
-        return sum(known) if known else None
-
-    @property
-    def unproven(self) -> int:
-        """Rows without bytes."""
-        return sum(row.bytes is None for row in self.rows)
-
-    @property
-    def calls(self) -> int:
-        """Of all rows."""
-        return sum(row.count for row in self.rows)
-
-
 def figures(view: View) -> tuple[Figure, ...]:
     """Bytes, and time, of the largest traffic; nothing where no plane saw any."""
     found = q.section(view, BytesSection)
-    kinds = _kinds(found.bytes) if found else []
+    kinds = kinds_of(found.bytes) if found else []
     if found is None or not kinds:
         return ()
-    drawn = _largest(kinds)
+    drawn = largest(kinds)
     return (
         Figure(
             key="planes",
@@ -85,24 +51,8 @@ def figures(view: View) -> tuple[Figure, ...]:
             layout=_bytes_layout(drawn, found.bytes.not_provable),
             rows=_grid(drawn, found.bytes.not_provable),
         ),
-        *_times(drawn),
+        *times(drawn),
     )
-
-
-def _kinds(planes: BytePlanes) -> list[Kind]:
-    """Traffic of the recording; what is held, or read by one step, is in the tables alone."""
-    found: dict[tuple[str, str, str], Kind] = {}
-    for plane, _ in PLANES:
-        for row in filter(moves, getattr(planes, plane)):
-            key = plane, row.what, row.evidence
-            found.setdefault(key, Kind(*key)).rows.append(row)
-    return list(found.values())
-
-
-def _largest(kinds: Sequence[Kind]) -> list[Kind]:
-    """The first of each plane by bytes, and then by time; planes stay apart."""
-    order = sorted(kinds, key=lambda kind: (-(kind.bytes or 0), -(kind.time_ns or 0)))
-    return [kind for plane, _ in PLANES for kind in [one for one in order if one.plane == plane][:MOST]]
 
 
 def _says(planes: BytePlanes, kinds: Sequence[Kind], drawn: Sequence[Kind]) -> str:
@@ -116,30 +66,7 @@ def _says(planes: BytePlanes, kinds: Sequence[Kind], drawn: Sequence[Kind]) -> s
     said += f"; nothing was seen of {listed(quiet)}, which proves nothing about it" if quiet else ""
     said += f"; {len(kinds) - len(drawn)} smaller kinds are not drawn" if len(drawn) < len(kinds) else ""
     count = len(planes.not_provable)
-    return f"{said}{f'; {count} more cannot be proven here, each with its reason below' if count else ''}."
-
-
-def _name(kind: Kind) -> str:
-    return f"{kind.plane}: {kind.what}"
-
-
-def _hover(kind: Kind) -> str:
-    unit, size = bytes_unit([kind.bytes])
-    if kind.bytes is None:
-        known = "bytes unproven: no argument, census or counter of this input tells them"
-    else:
-        known = f"{'at least ' * bool(kind.unproven)}{in_unit(kind.bytes, size)} {unit} ({kind.bytes:,} B)"
-    formats = listed(list(dict.fromkeys(filter(None, (f"{row.dtype} {row.layout}".strip() for row in kind.rows)))), 3)
-    partly = (
-        f"{plural(kind.unproven, 'kind')} of {len(kind.rows)} without bytes" if kind.bytes and kind.unproven else ""
-    )
-    return hover(
-        f"{_name(kind)} ({kind.evidence})",
-        known,
-        f"{plural(kind.calls, 'call')}, {ms(kind.time_ns, 3)} ms",
-        partly,
-        formats,
-    )
+    return f"{said}{f'; {count} more cannot be proven here, each with its reason in its row' if count else ''}."
 
 
 def _bytes(drawn: Sequence[Kind], reasons: Sequence[str]) -> list[dict[str, object]]:
@@ -155,7 +82,7 @@ def _bytes(drawn: Sequence[Kind], reasons: Sequence[str]) -> list[dict[str, obje
         )
         for plane, title in PLANES
     ]
-    bare = [(at, UNPROVEN, _hover(kind)) for at, kind in enumerate(drawn) if kind.bytes is None]
+    bare = [(at, UNPROVEN, told(kind)) for at, kind in enumerate(drawn) if kind.bytes is None]
     bare += [
         (at, label(f"? {_split(reason)[1]}", REASON), hover(f"not provable here: {reason}"))
         for at, reason in enumerate(reasons, len(drawn))
@@ -176,7 +103,7 @@ def _trace(plane: str, title: str, some: list[tuple[int, Kind]], size: int) -> d
         [near((kind.bytes or 0) / size) for _, kind in some],
         palette.filled((palette.PLANE[plane], "")),
         text=[f"{'≥ ' * bool(kind.unproven)}{_short(kind.bytes)}" for _, kind in some],
-        hovertext=[_hover(kind) for _, kind in some],
+        hovertext=[told(kind) for _, kind in some],
     )
 
 
@@ -219,7 +146,7 @@ def _bytes_layout(drawn: Sequence[Kind], reasons: Sequence[str]) -> dict[str, ob
     return layout(
         rows_height(len(drawn) + len(reasons), legend=1),
         axis("bytes, logarithmic", type="log", **_powers(low, high)) if wide else _linear(drawn, high),
-        rows_axis([*map(_name, drawn), *(_split(reason)[0] for reason in reasons)]),
+        rows_axis([*map(name_of, drawn), *(_split(reason)[0] for reason in reasons)]),
         barmode="overlay",
         showlegend=True,
     )
@@ -237,38 +164,6 @@ def _powers(low: float, high: float) -> dict[str, object]:
 def _linear(drawn: Sequence[Kind], high: float) -> dict[str, object]:
     unit, size = bytes_unit(kind.bytes for kind in drawn)
     return axis(unit, range=[0, near(high / size)])
-
-
-def _times(drawn: Sequence[Kind]) -> tuple[Figure, ...]:
-    """Kernel time of the same traffic, most first; nothing where no time is known."""
-    timed = sorted((kind for kind in drawn if kind.time_ns), key=lambda kind: -(kind.time_ns or 0))
-    if not timed:
-        return ()
-    unknown = len(drawn) - len(timed)
-    most = (timed[0].time_ns or 0) / 1e6
-    more = f"; the time of {unknown} more is not known" if unknown else ""
-    said = f"Most time went into {_name(timed[0])}, {ms(timed[0].time_ns)} ms over the recording{more}."
-    by_plane = {title: [at for at, kind in enumerate(timed) if kind.plane == plane] for plane, title in PLANES}
-    data = [
-        bars(
-            title,
-            mine,
-            [near((timed[at].time_ns or 0) / 1e6) for at in mine],
-            palette.filled((palette.PLANE[timed[mine[0]].plane], "")),
-            text=[f"{ms(timed[at].time_ns)} ms" for at in mine],
-            hovertext=[_hover(timed[at]) for at in mine],
-        )
-        for title, mine in by_plane.items()
-        if mine
-    ]
-    plot = layout(
-        rows_height(len(timed), legend=1),
-        axis("ms of kernel time, all steps", range=[0, near(most * 1.35)]),
-        rows_axis([*map(_name, timed)]),
-        barmode="overlay",
-        showlegend=True,
-    )
-    return (Figure("plane-times", "Time on each plane", said, tuple(data), plot),)
 
 
 def _grid(drawn: Sequence[Kind], reasons: Sequence[str]) -> Grid:

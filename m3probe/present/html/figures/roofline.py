@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import sqrt
 
-from m3probe.model.roofline_report import DecodeFloorRow, Roofline, RooflineRow, RooflineSection
+from m3probe.model.roofline_report import Roofline, RooflineRow, RooflineSection
 from m3probe.model.view import View
-from m3probe.present._numbers import UNKNOWN, fixed, ms, plural, us
+from m3probe.present._numbers import UNKNOWN, fixed, plural, us
 from m3probe.present.html import palette
 from m3probe.present.html.figure import Figure
+from m3probe.present.html.figures._decode_floor import decode_floor
 from m3probe.present.html.figures._plot import (
     axis,
-    bars,
     grouped,
     hover,
     label,
     layout,
     near,
-    rows_axis,
-    rows_height,
     table,
     word,
 )
@@ -33,8 +31,6 @@ SMALLEST, LARGEST = 8.0, 34.0
 """Diameters in pixels of points without time and with all of it."""
 MARGIN = 2.0
 """Roofs go on so many times beyond the points."""
-PARTS = 6
-OTHERS = 4
 Point = tuple[RooflineRow, float, float]
 """Row, operations a byte, operations a second."""
 
@@ -44,7 +40,7 @@ def figures(view: View) -> tuple[Figure, ...]:
     found = q.section(view, RooflineSection)
     if found is None:
         return ()
-    return (*_scatter(view, found.roofline), *_step(found.roofline))
+    return (*_scatter(view, found.roofline), *decode_floor(found.roofline))
 
 
 def _scatter(view: View, found: Roofline) -> tuple[Figure, ...]:
@@ -67,7 +63,7 @@ def _scatter(view: View, found: Roofline) -> tuple[Figure, ...]:
                 axis("TFLOP/s reached", type="log", exponentformat="none", dtick=1),
                 showlegend=True,
             ),
-            rows=_grid(drawn),
+            rows=_grid(view, drawn),
         ),
     )
 
@@ -183,7 +179,7 @@ def _opens(view: View, row: RooflineRow) -> str:
     return target("finding", found) if q.named(view, found) else ""
 
 
-def _grid(drawn: Sequence[Point]) -> Grid:
+def _grid(view: View, drawn: Sequence[Point]) -> Grid:
     lines = [
         (
             word(_name(row)),
@@ -199,79 +195,4 @@ def _grid(drawn: Sequence[Point]) -> Grid:
         for row, x, y in drawn
     ]
     heads = ("what", "phase", "times", "operations a byte", "TFLOP/s", "least µs", "took µs", "x least", "bound by")
-    return table("What ran beside its least time", heads, lines)
-
-
-def _step(found: Roofline) -> tuple[Figure, ...]:
-    """The mean decode step, the part of it with GPU work, and its floor by components."""
-    row = found.decode
-    if row is None or not row.parts:
-        return ()
-    times = [("whole step", row.step_ns), ("with GPU work", row.busy_ns)]
-    known = [(name, ns) for name, ns in times if ns is not None]
-    names = [*(name for name, _ in known), "least time"]
-    data = [_bar("measured", [at for at, _ in enumerate(known)], [ns for _, ns in known], palette.GREY, "", names)]
-    parts = sorted(row.parts, key=lambda part: -part.floor_ns)
-    looks = [(hue, shape) for shape in ("", "/") for hue in palette.HUES]
-    for part, (hue, shape) in zip(parts[:PARTS], looks, strict=False):
-        data.append(_bar(part.what, [len(known)], [part.floor_ns], hue, shape, names, f"{part.bound_by}; {part.note}"))
-    if rest := sum(part.floor_ns for part in parts[PARTS:]):
-        data.append(_bar(plural(len(parts) - PARTS, "more part"), [len(known)], [rest], palette.GREY, "x", names))
-    return (
-        Figure(
-            key="decode-floor",
-            title="A decode step beside the least time it can take",
-            says=_floor_says(row),
-            data=tuple(data),
-            layout=layout(
-                rows_height(len(names), legend=3),
-                axis("ms, mean of a decode step", rangemode="tozero"),
-                rows_axis(names),
-                barmode="stack",
-                showlegend=True,
-            ),
-            rows=_floor_grid(row),
-        ),
-    )
-
-
-def _bar(
-    name: str, at: list[int], ns: Sequence[float], hue: str, shape: str, names: list[str], more: str = ""
-) -> dict[str, object]:
-    return bars(
-        label(name),
-        at,
-        [near(value / 1e6) for value in ns],
-        palette.filled((hue, shape)),
-        showlegend=bool(shape or hue != palette.GREY),
-        hovertext=[
-            hover(f"{names[y]}, {name}: {ms(value, 3)} ms", more.strip("; ")) for y, value in zip(at, ns, strict=True)
-        ],
-    )
-
-
-def _floor_says(row: DecodeFloorRow) -> str:
-    took = "took a time that is not known" if row.step_ns is None else f"took {ms(row.step_ns, 3)} ms"
-    times = f", x {fixed(row.step_ns / row.floor_ns, 1)}" if row.step_ns and row.floor_ns else ""
-    left = f"; not in the least time: {', '.join(list(row.left_out)[:OTHERS])}" if row.left_out else ""
-    return (
-        f"A decode step of {fixed(row.rows, 1)} rows {took}; its bytes and operations need {ms(row.floor_ns, 3)} ms at the "
-        f"least{times}{left}."
-    )
-
-
-def _floor_grid(row: DecodeFloorRow) -> Grid:
-    lines = [
-        (
-            word(part.what),
-            number(part.calls),
-            number(part.bytes / 1e6, 2),
-            in_us(part.floor_ns),
-            word(part.bound_by),
-            word(part.note),
-        )
-        for part in row.parts
-    ]
-    return table(
-        "Least time of a decode step by component", ("part", "calls", "MB", "least µs", "bound by", "note"), lines
-    )
+    return table("What ran beside its least time", heads, lines, [_opens(view, row) for row, *_ in drawn])

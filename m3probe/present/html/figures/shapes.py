@@ -101,7 +101,7 @@ def _says(drawn: Drawn, every: Sequence[ShapeRow]) -> str:
     )
     said += f"; {plural(strange, 'shape is', 'shapes are')} not the model's (✗)" if strange else ""
     said += f"; {left:,} calls of rarer shapes are not drawn" if left else ""
-    return f"{said}{f'; what {listed(other)} knows is in the table of shapes alone' if other else ''}."
+    return f"{said}{f'; evidence of another kind ({listed(other)}) is in the table of shapes alone' if other else ''}."
 
 
 def _name(weight: Weight) -> str:
@@ -202,6 +202,7 @@ def _layout(drawn: Drawn) -> dict[str, object]:
 
 def _grid(drawn: Drawn) -> Grid:
     order = sorted(drawn.cells.items(), key=lambda item: -sum(row.count for row in item[1]))
+    opens = [_opens(drawn, rows) for _, rows in order]
     lines = [
         (
             word(_name(weight)),
@@ -214,4 +215,4 @@ def _grid(drawn: Drawn) -> Grid:
         )
         for (weight, (phase, m)), rows in order
     ]
-    return table("Calls by shape, as drawn", ("GEMM", "phase", "M", "N", "K", "calls", "evidence"), lines)
+    return table("Calls by shape, as drawn", ("GEMM", "phase", "M", "N", "K", "calls", "evidence"), lines, opens)

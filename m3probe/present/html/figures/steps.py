@@ -189,4 +189,5 @@ def _grid(rows: Sequence[StepRow]) -> Grid:
         for at, row in enumerate(rows[:MOST_LINES])
     ]
     first = f", the first {MOST_LINES:,} of {len(rows):,}" if len(rows) > MOST_LINES else ""
-    return table(f"Steps{first}", ("phase", "step", "rank", "rows", "step ms", "idle ms", "kernel ms"), lines)
+    opens = [target("step", at) for at in range(len(lines))]
+    return table(f"Steps{first}", ("phase", "step", "rank", "rows", "step ms", "idle ms", "kernel ms"), lines, opens)

@@ -127,4 +127,6 @@ def _grid(shown: list[Shown]) -> Grid:
         for _, row, bound, _ in [one]
     ]
     columns = ("what", "place", "at least %", "at most %", "of", "confidence", "inside")
-    return table("What could be won, at most", columns, lines)
+    return table(
+        "What could be won, at most", columns, lines, [target("finding", row.finding) for _, row, _, _ in shown]
+    )
