@@ -23,6 +23,10 @@ KERNEL_FREE = frozenset({"log", "bench", "summary", "metrics", "device"})
 """Roles of files that can hold no record of a kernel: beside a trace they explain it, alone nothing says what ran."""
 
 
+MOST_RANKS = 2**20
+"""No job has more; a larger number is damage, and unknown."""
+
+
 class Strings:
     """Text <-> id, one table for a whole recording."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from m3probe.errors import UnreadableInput
-from m3probe.model.recording import EventCounts, RecordingBuilder, SourceFile
+from m3probe.model.recording import MOST_RANKS, EventCounts, RecordingBuilder, SourceFile
 from m3probe.plugs import Progress, Reader
 from m3probe.readers._guest_census import add_census
 from m3probe.readers._guest_meta import with_guest
@@ -62,8 +62,8 @@ def read(path: Path, builder: RecordingBuilder, progress: Progress, *, in_folder
             path=str(path),
             kind="m3probe",
             role="guest",
-            rank=process.rank if process.rank >= 0 else None,
-            world_size=process.world_size if process.world_size > 0 else None,
+            rank=process.rank if 0 <= process.rank < MOST_RANKS else None,
+            world_size=process.world_size if 0 < process.world_size <= MOST_RANKS else None,
             base_time_ns=_base(found.get(records.Clock, [])),
             size_bytes=len(data),
             counts=EventCounts(truncated=bool(cut.why)),
