@@ -1,4 +1,5 @@
-"""Fuzz the readers: ``python benchmarks/fuzz.py [FORMAT...] [--seconds N] [--seed N] [--jobs N]``.
+"""Fuzz the readers: ``python benchmarks/fuzz.py [FORMAT...] [--seconds N] [--seed N] [--jobs N]``;
+``--again FOLDER`` looks once more at what was kept.
 
 Builds files from records, damages them, and reads, judges and prints each (tests/fuzz). The smallest failing example is
 kept below build/fuzz, and the seed that found it is printed: the same format and seed find it again.
@@ -26,7 +27,13 @@ def main() -> int:
     words.add_argument("--seconds", type=float, default=20.0, help="of each format (default 20)")
     words.add_argument("--seed", type=int, default=None, help="of the first 100 examples (default: the time)")
     words.add_argument("--jobs", type=int, default=1, help="formats at a time (default 1)")
+    words.add_argument("--again", type=Path, metavar="FOLDER", help="look once more at what was kept below build/fuzz")
     args = words.parse_args()
+    if args.again:
+        from fuzz.running import again
+
+        again(args.again)
+        return 0
     seed = int(time.time()) if args.seed is None else args.seed
     if len(args.formats) == 1:
         return one(args.formats[0], args.seconds, seed)

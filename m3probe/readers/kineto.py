@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from m3probe.model.recording import MOST_RANKS, Device, EventCounts, Meta, RecordingBuilder, SourceFile
+from m3probe.model.recording import MOST_RANKS, Device, EventCounts, Meta, RecordingBuilder, SourceFile, time_or_none
 from m3probe.model.tables import NONE, Array
 from m3probe.plugs import Progress, Reader
 from m3probe.readers import _capture, _exported, _steps
@@ -90,7 +90,7 @@ def _source_file(
         role=role,
         rank=None if role == "frontend" or rank is None or not 0 <= rank < MOST_RANKS else rank,
         world_size=world if (world := _int(info.get("world_size"), None)) and 0 < world <= MOST_RANKS else None,
-        base_time_ns=_int(stream.header.get("baseTimeNanoseconds"), None),
+        base_time_ns=time_or_none(_int(stream.header.get("baseTimeNanoseconds"), None)),
         size_bytes=stream.size_bytes,
         counts=counts,
         in_folder=in_folder,

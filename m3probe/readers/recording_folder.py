@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from m3probe.errors import UnreadableInput
-from m3probe.model.recording import MOST_RANKS, EventCounts, RecordingBuilder, SourceFile
+from m3probe.model.recording import MOST_RANKS, EventCounts, RecordingBuilder, SourceFile, time_or_none
 from m3probe.plugs import Progress, Reader
 from m3probe.readers._guest_census import add_census
 from m3probe.readers._guest_meta import with_guest
@@ -116,4 +116,4 @@ def _process(path: Path, found: list[records.Process]) -> records.Process:
 
 def _base(clocks: list[records.Clock]) -> int | None:
     """Wall time at monotonic zero, so that start times of different hosts can be put on one axis."""
-    return clocks[0].wall_ns - clocks[0].mono_ns if clocks else None
+    return time_or_none(clocks[0].wall_ns - clocks[0].mono_ns) if clocks else None

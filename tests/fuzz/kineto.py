@@ -95,6 +95,7 @@ def union(spans: Iterable[tuple[int, int]]) -> int:
 def document(found: list[Any], form: str) -> Any:
     """In kineto's object form, or as a bare array."""
     header = {"schemaVersion": 1, "distributedInfo": {"rank": 0, "world_size": 1}, "deviceProperties": []}
+    header |= {"baseTimeNanoseconds": 1_764_000_000_000_000_000}
     return found if form == "array" else {**header, "traceEvents": found}
 
 

@@ -16,6 +16,7 @@ from tree import ROOT
 from fuzz.harness import Format, Sample
 
 KEPT = ROOT / "build" / "fuzz"
+WHY = "WHY.txt"
 BATCH = 100
 """Examples of one seed: few enough that a run ends near its time."""
 SHRINKING_S = 30.0
@@ -48,6 +49,20 @@ def format_of(name: str) -> Format:
     """One format's fuzzer."""
     found: Format = import_module(f"fuzz.{name}").FORMAT
     return found
+
+
+def again(folder: Path) -> None:
+    """Look once more at what was kept, or at a case; the format is the first word of the folder's name.
+
+    Raises:
+        AssertionError: it fails still; or what else it failed by.
+    """
+    found = format_of(folder.name.rpartition("-")[0])
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != WHY]
+    files = {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+    with tempfile.TemporaryDirectory(prefix="m3probe-fuzz-") as root:
+        for whole in (True, False):
+            found.look(Sample(files, folder=whole), Path(root) / str(whole))
 
 
 def run(name: str, seconds: float, first_seed: int, most: int | None = None) -> Outcome:
@@ -116,4 +131,4 @@ def _keep(found: Format, sample: Sample, error: Exception, outcome: Outcome) -> 
         path = outcome.kept / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    (outcome.kept / "WHY.txt").write_text(outcome.failure, "utf-8", "backslashreplace")
+    (outcome.kept / WHY).write_text(outcome.failure, "utf-8", "backslashreplace")
