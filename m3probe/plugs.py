@@ -36,11 +36,13 @@ class Reader:
         title: the format in words.
         sniff: whether (path, first inflated bytes) is this format; it must not raise.
         read: adds one file to a recording; raises ``UnreadableInput``.
+        holds_kernels: its files hold kernel records, so that one that cannot be read is a loss whatever its suffix.
     """
 
     title: str
     sniff: Callable[[Path, bytes], bool]
     read: Read
+    holds_kernels: bool = False
 
 
 @dataclass(frozen=True, slots=True)

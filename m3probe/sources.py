@@ -40,6 +40,7 @@ def open_recording(paths: Sequence[Path], progress: Progress = no_progress) -> R
     """
     folders = [_leads_to_folder(path) for path in paths]
     intake = _Intake(RecordingBuilder(), [plug for _, plug in READERS.plugs()], progress)
+    intake.builder.offered.update(path for path, is_folder in zip(paths, folders, strict=True) if not is_folder)
     # Folders first: only of a file that was found in one it is known that its other ranks should lie beside it.
     for path, is_folder in sorted(zip(paths, folders, strict=True), key=lambda item: not item[1]):
         if is_folder:
@@ -81,6 +82,7 @@ class _Intake:
         """Take every trace, recording, log, metrics page and result below ``folder``."""
         before = len(self.unread)
         files = sorted(p for p in self._walk(folder) if p.name.endswith(_SUFFIXES))
+        self.builder.offered.update(files)
         traces = [path for path in files if self.take(path, in_folder=True)]
         if not traces and len(self.unread) == before:
             no_trace = UnreadableInput(
@@ -99,8 +101,13 @@ class _Intake:
     def take(self, path: Path, *, in_folder: bool) -> bool:
         """Read one file unless it was read before; False when it lies in a folder and is no trace."""
         files, notes = len(self.builder.files), len(self.builder.notes)
+        reader: Reader | None = None
         try:
             said = _stat(path)
+            if path in self.builder.joined:
+                self.builder.joined.remove(path)
+                self.seen.add((said.st_dev, said.st_ino))
+                return True
             if (said.st_dev, said.st_ino) in self.seen:
                 self.again.append(path)
                 return True
@@ -112,7 +119,7 @@ class _Intake:
         except UnreadableInput as error:
             # a reader may notice only at its end that the file is none of its own
             del self.builder.files[files:], self.builder.notes[notes:]
-            if in_folder and path.name.endswith(_BY_CONTENT):
+            if in_folder and path.name.endswith(_BY_CONTENT) and not (reader and reader.holds_kernels):
                 text = (
                     f"left out, {error.what}: such a file holds no kernel, so that no figure of kernels lacks anything"
                 )

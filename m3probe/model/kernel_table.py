@@ -35,6 +35,7 @@ class KernelTable:
         rank: of the file's name or of the log's label; None where neither tells.
         device: the heading's word (``CUDA``; ROCm prints that too), empty in a table without device columns.
         device_total_ns: the line below it, over all kernels, copies and fills; None without that line.
+        percent_sum: what its column of percentages adds up to; None without one (torch prints no sum of it).
     """
 
     file: int
@@ -45,6 +46,7 @@ class KernelTable:
     rows: tuple[KernelTableRow, ...]
     device_total_ns: int | None = None
     host_total_ns: int | None = None
+    percent_sum: float | None = None
 
     @property
     def kernels(self) -> tuple[KernelTableRow, ...]:

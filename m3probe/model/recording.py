@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -155,6 +156,8 @@ class SourceFile:
     """The process, where the format or the file's name tells it."""
     device: str = ""
     """Its device as the format labels it (``Agent 4``, ``GPU 3``, a handle), where it names one."""
+    gpu: int | None = None
+    """Number of that device among the host's GPUs, where the format tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +285,10 @@ class RecordingBuilder:
         self._parts: dict[str, list[Table]] = {name: [] for name in TABLES}
         self._rows: dict[str, int] = dict.fromkeys(TABLES, 0)
         self.graphs_seen = 0
+        self.offered: set[Path] = set()
+        """Files that were named or found: a reader may join those of one process with the one that it is given."""
+        self.joined: set[Path] = set()
+        """Files that were read so and need not be read again."""
 
     def rows(self, table: str) -> int:
         """Rows that a table holds already: the offset of the next part's row references."""
