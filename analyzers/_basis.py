@@ -37,7 +37,9 @@ class Events:
     step: Array
 
     def at(self, rows: Array) -> Events:
-        """The chosen events (indices or a mask)."""
+        """The chosen events (indices or a mask); the same ones where a mask leaves none out."""
+        if rows.dtype == bool and rows.all():
+            return self
         return Events(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
 
 
@@ -49,11 +51,12 @@ class Windows:
     low: Array
     high: Array
 
-    def covered_ns(self, events: Events) -> int:
-        """Time of the windows in which one of the events runs."""
+    def covered_ns(self, events: Events, chosen: Array | None = None) -> int:
+        """Time of the windows in which one of the events (of those of the mask ``chosen``) runs."""
         total = 0
         for one in np.unique(self.file).tolist():
             at, here = self.file == one, events.file == one
+            here = here if chosen is None else here & chosen
             total += int(busy_between(events.start[here], events.end[here], self.low[at], self.high[at]).sum())
         return total
 
@@ -143,7 +146,7 @@ def removable_share(rec: Recording, kernels: Array, basis: Basis, transfers: Arr
         transfers: rows of transfers, or a mask over them.
         more: words put behind the formula.
     """
-    left = basis.windows.covered_ns(basis.events.at(~basis.chosen(rec, kernels, transfers)))
+    left = basis.windows.covered_ns(basis.events, ~basis.chosen(rec, kernels, transfers))
     worked = f"({basis.busy_ns:,} ns - {left:,} ns) / {basis.window_ns:,} ns"
     share = (basis.busy_ns - left) / basis.window_ns
     return Bound(0.0, share, FORMULA.format(basis=basis.name) + more, basis.name, (worked,))
@@ -192,7 +195,8 @@ def _events(rec: Recording) -> Events:
     file, start, end = figures.gpu_events(rec)
     timed, transfers = figures.timed(rec), rec.transfers
     sound = np.flatnonzero((transfers["start_ns"] != 0) & (transfers["dur_ns"] >= 0))
-    kernel = np.concatenate([timed, np.full(len(sound), NONE)])
-    transfer = np.concatenate([np.full(len(timed), NONE), sound])
+    # rows in 32 bits: a recording of 1 GB has four million events, and this is where a report needs most memory
+    kernel = np.concatenate([timed, np.full(len(sound), NONE)], dtype=np.int32, casting="same_kind")
+    transfer = np.concatenate([np.full(len(timed), NONE), sound], dtype=np.int32, casting="same_kind")
     step = np.concatenate([rec.kernels["step"][timed], transfers["step"][sound]])
     return Events(file, start, end, kernel, transfer, step).at(np.argsort(start, kind="stable"))

@@ -186,10 +186,10 @@ def _graph_launches(rec: Recording) -> Iterator[Check]:
     matched = graph & (launches["graph"] != NONE)
     bare = int(rec.unseen_replays.sum())
     if bare:
-        text = (
-            f"graph launches without kernels: {bare:,} of {int(graph.sum()):,} (profiler loss likely; "
-            "ROCm 7.2 libraries are known to drop them, sglang PR 35390)"
-        )
+        why = "profiler loss likely; ROCm 7.2 libraries are known to drop them, sglang PR 35390"
+        if len(rec.tables["whole_graphs"]) >= bare:
+            why = "recorded as wholes, not kernel by kernel"
+        text = f"graph launches without kernels: {bare:,} of {int(graph.sum()):,} ({why})"
         yield Check("graph_launches_without_kernels", text, "degraded", hides_kernels=True, count=bare)
     sizes = np.bincount(rec.graphs["graph"]) if len(rec.graphs) else np.zeros(1, dtype=np.int64)
     expected = int(sizes[launches["graph"][matched]].sum())
@@ -263,9 +263,9 @@ def _times(rec: Recording) -> Iterator[Check]:
 
 def _links(rec: Recording) -> Iterator[Check]:
     if len(rec.kernels) and not len(rec.launches):
-        # kineto always writes them: there it is a loss, and elsewhere nobody asked for them
-        count = int(any(f.kind == "kineto" for f in rec.files))
-        yield Check("no_launches", "no runtime calls in trace: no kernel belongs to a step", count=count)
+        # torch's profiler always records calls; the others record them when asked to, and none is then no matter
+        traced = any(f.kind == "kineto" and f.role == "rank" for f in rec.files)
+        yield Check("no_launches", "no runtime calls in trace: no kernel belongs to a step", count=int(traced))
         return
     unlinked = int((rec.kernels["launch"] == NONE).sum())
     if unlinked:

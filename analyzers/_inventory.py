@@ -10,6 +10,7 @@ from m3probe.analyzers import _figures as figures
 from m3probe.analyzers._checks import Check, checks, missing_ranks
 from m3probe.analyzers._inventory_kernels import kernel_facts
 from m3probe.analyzers._inventory_live import live_facts
+from m3probe.analyzers._inventory_profilers import profiler_facts
 from m3probe.analyzers._ledger import is_live
 from m3probe.analyzers.trust import trust_of
 from m3probe.model.recording import KERNEL_FREE, Recording
@@ -37,6 +38,7 @@ def inventory(rec: Recording) -> tuple[Facts, list[Check]]:
     facts |= _transfers(rec)
     facts |= _steps(rec)
     facts |= _ranks(rec)
+    facts |= profiler_facts(rec)
     return facts, found
 
 

@@ -4,6 +4,7 @@ M3ProbeError
  +-- UsageError        exit 2  wrong words on the command line or in a rules file
  |    +-- MissingExtra           what was asked for needs a package that is not installed
  +-- UnreadableInput   exit 3  missing, unreadable, or not what it should be
+ |    +-- ForeignInput           sound, but of another program: no loss where it lies beside a trace
  +-- UnwrittenResult   exit 3  the result cannot be written
 """
 
@@ -57,6 +58,10 @@ class UnreadableInput(M3ProbeError):
     """An input is missing, cannot be opened, or is not what it should be."""
 
     exit_code = 3
+
+
+class ForeignInput(UnreadableInput):
+    """An input is whole and of another program; found in a folder it is left out like any other file."""
 
 
 class UnwrittenResult(M3ProbeError):

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from m3probe.errors import UnreadableInput
+from m3probe.errors import ForeignInput, UnreadableInput
 from m3probe.model.recording import Note, Recording, RecordingBuilder
 from m3probe.plugs import Progress, Reader
 from m3probe.readers.census_link import with_census
@@ -22,7 +22,8 @@ from m3probe.registry import Shelf
 READERS = Shelf("m3probe.readers", "READER", Reader)
 _BY_CONTENT = tuple(f"{suffix}{gz}" for suffix in (".log", ".prom", ".txt", ".jsonl", ".csv") for gz in ("", ".gz"))
 """Suffixes that every program uses: such a file is taken where a reader knows its beginning, and is no loss otherwise."""
-_SUFFIXES = (".json", ".json.gz", ".m3p", *_BY_CONTENT)
+_DATABASES = tuple(f"{suffix}{gz}" for suffix in (".db", ".rpd", ".rocpd", ".sqlite", ".sqlite3") for gz in ("", ".gz"))
+_SUFFIXES = (".json", ".json.gz", ".m3p", *_DATABASES, *_BY_CONTENT)
 _HEAD = 256 * 1024
 _NOWHERE = {errno.ENOENT, errno.ENOTDIR}
 _MISSPELT = _NOWHERE | {errno.ENAMETOOLONG, errno.ELOOP}
@@ -119,6 +120,8 @@ class _Intake:
         except UnreadableInput as error:
             # a reader may notice only at its end that the file is none of its own
             del self.builder.files[files:], self.builder.notes[notes:]
+            if in_folder and isinstance(error, ForeignInput):
+                return False
             if in_folder and path.name.endswith(_BY_CONTENT) and not (reader and reader.holds_kernels):
                 text = (
                     f"left out, {error.what}: such a file holds no kernel, so that no figure of kernels lacks anything"
