@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -23,6 +24,10 @@ from m3probe.model.tables import NONE, Array
 
 LOST_TIME_SHARE = 0.01
 """Above this share of kernels without a usable time, trust is degraded (docs/words.md)."""
+
+COUNTERS_ONLY = (
+    "counters of single dispatches and no trace: kernels ran one at a time, so that nothing says what a step takes"
+)
 
 RANKS_LISTED = 4_096
 """Missing ranks that are listed by number; more are counted."""
@@ -50,6 +55,7 @@ def checks(rec: Recording) -> list[Check]:
         *_graph_launches(rec),
         *_unequal_replays(rec),
         *_uneven_layers(rec),
+        *_counted(rec),
         *_times(rec),
         *_links(rec),
         *_overlaps(rec),
@@ -67,6 +73,8 @@ def _nothing_seen(rec: Recording) -> Iterator[Check]:
     if not roles and beside == {"log"}:
         text = "a server's log and nothing else: it says what was chosen, not what ran"
         yield Check("log_only", text, "unusable", hides_kernels=True, count=0)
+    elif not roles and "counters" in beside:
+        yield Check("counters_only", COUNTERS_ONLY, "unusable", hides_kernels=True, count=0)
     elif not roles:
         text = "no trace and no live recording among the inputs: nothing says which kernels ran"
         yield Check("no_trace", text, "unusable", hides_kernels=True, count=0)
@@ -78,12 +86,31 @@ def _nothing_seen(rec: Recording) -> Iterator[Check]:
         yield Check("frontend_only", text, "unusable", hides_kernels=True)
     elif "guest" in roles and not len(rec.kernels):  # a profiler window on CPU has host operators alone
         yield from _guests(rec)
+    elif not len(rec.kernels) and not (rec.launches["graph"] != NONE).any() and len(rec.tables["counter_values"]):
+        yield Check("counters_only", COUNTERS_ONLY, "unusable", hides_kernels=True, count=0)
     elif not len(rec.kernels) and not (rec.launches["graph"] != NONE).any():
         text = f"no GPU kernels in trace ({len(rec.ops):,} host operators, {len(rec.launches):,} runtime calls)"
         if any(f.kind.startswith("rocprofv3") for f in rec.files):
             text = f"no kernel rows; vLLM kernels run in worker processes: record those too, not the API server alone ({text})"
         quiet = not len(rec.ops) and not len(rec.launches) and any(f.kind == "kineto" for f in rec.files)
         yield Check("no_kernels", text, "unusable", hides_kernels=True, count=0 if quiet else 1)
+
+
+def _counted(rec: Recording) -> Iterator[Check]:
+    """Kernels of a process that counted too: the same file, or the same process of the same folder."""
+    counting = [f for f in rec.files if f.role == "counters"]
+    paths = {f.path for f in counting}
+    places = {(Path(f.path).parent, f.pid) for f in counting if f.pid is not None}
+    found = [
+        i
+        for i, f in enumerate(rec.files)
+        if f.role == "rank" and (f.path in paths or (Path(f.path).parent, f.pid) in places)
+    ]
+    kernels = int(np.isin(rec.kernels["file"], found).sum())
+    if not kernels:
+        return
+    text = f"{kernels:,} kernels are of processes that read counters: they ran one at a time, and their times are no serving times"
+    yield Check("counted_while_traced", text, "degraded", count=kernels)
 
 
 def _guests(rec: Recording) -> Iterator[Check]:

@@ -79,6 +79,7 @@ def inspect(rec: Recording) -> Inspection:
     from m3probe.analyzers._bench_facts import bench_facts
     from m3probe.analyzers._device_facts import device_facts
     from m3probe.analyzers._inventory import inventory
+    from m3probe.analyzers._inventory_counters import counter_facts
     from m3probe.analyzers._inventory_rocprof import rocprof_facts
     from m3probe.analyzers._kernel_tables import kernel_table_facts
     from m3probe.analyzers._log_facts import log_facts
@@ -86,7 +87,7 @@ def inspect(rec: Recording) -> Inspection:
 
     facts = {} if all(file.role in KERNEL_FREE for file in rec.files) else inventory(rec)[0]
     facts |= log_facts(rec) | bench_facts(rec) | kernel_table_facts(rec) | metric_facts(rec)
-    facts |= device_facts(rec) | rocprof_facts(rec)
+    facts |= device_facts(rec) | rocprof_facts(rec) | counter_facts(rec)
     outcome, warnings = reading(rec)
     kinds = sorted({f.kind for f in rec.files})
     return Inspection("+".join(kinds), outcome, facts, warnings)

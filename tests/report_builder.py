@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from m3probe.model.bench_report import BenchRow, BenchSection, SweepStep
+from m3probe.model.counter_report import CounterRow, Counters, CountersSection
 from m3probe.model.findings import Bound, Evidence, Finding
 from m3probe.model.idle_report import IdlePart, IdleSection
 from m3probe.model.path_report import GateRow, PathRow, PathsSection, RecipeRow
@@ -182,6 +183,23 @@ def roofline() -> RooflineSection:
     )
 
 
+def counters() -> CountersSection:
+    """A GEMM that reads 1.5 times its least at 40 % of the peak, and a copy of which neither sizes nor the least are known."""
+    gemm = CounterRow(
+        "gemm_kernel", groups=320, dispatches=54, read_bytes_low=4.8e7, read_bytes_high=4.8e7, written_bytes_low=2e6,
+        written_bytes_high=2e6, how="128 B x 375,000 + 64 B x 0 + 32 B x 0", local_share=1.0, time_ns=20_000.0,
+        bytes_per_s_low=2.5e12, bytes_per_s_high=2.5e12, peak_share_low=0.4, peak_share_high=0.4, shape="8 x 2560 x 6144",
+        least_read_bytes=3.2e7, refetch_low=1.5, refetch_high=1.5,
+    )  # fmt: skip
+    copy = CounterRow(
+        "copy_kernel", groups=None, dispatches=3, read_bytes_low=4.2e6, read_bytes_high=8.4e6, written_bytes_low=None,
+        written_bytes_high=None, how="65,625 requests of 64 or 128 B, 0 of 32 B", local_share=None, time_ns=None,
+        bytes_per_s_low=None, bytes_per_s_high=None, peak_share_low=None, peak_share_high=None, shape="",
+        least_read_bytes=None, refetch_low=None, refetch_high=None, note="its grid is not told",
+    )  # fmt: skip
+    return CountersSection(Counters("MI355X", "gfx950", (gemm, copy), ()))
+
+
 def paths() -> PathsSection:
     def row(verdict: str, **more: Any) -> PathRow:
         words: dict[str, Any] = {"configured": "unknown", "eligible": "unknown", "reasons": (), "evidence": ()}
@@ -262,6 +280,7 @@ def full_report() -> Report:
         shapes(),
         repeats(),
         planes(),
+        counters(),
         roofline(),
         paths(),
         queues(),

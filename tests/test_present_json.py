@@ -20,7 +20,7 @@ from m3probe.schema.verdicts import Outcome
 
 KEYS = (
     "schema_version outcome notes trust meta coverage summary steps shapes model_match repeats graph_coverage costs layers "
-    "bytes roofline paths gates recipe queues queue_rows live bench clocks idle findings next_bottleneck ranking"
+    "bytes counters roofline paths gates recipe queues queue_rows live bench clocks idle findings next_bottleneck ranking"
 )
 
 

@@ -18,7 +18,7 @@ import pytest
 import report_builder as build
 from tree import ROOT, shared_or_skip
 
-from m3probe.model import bench_report, live_report, path_report, roofline_report
+from m3probe.model import bench_report, counter_report, live_report, path_report, roofline_report
 from m3probe.model import findings as findings_module
 from m3probe.model import report as report_module
 from m3probe.present.json import report_json
@@ -49,6 +49,7 @@ SPREAD = (
     report_module.ShapesSection,
     report_module.RepeatsSection,
     report_module.BytesSection,
+    counter_report.CountersSection,
     roofline_report.RooflineSection,
     path_report.PathsSection,
     report_module.QueuesSection,
@@ -79,7 +80,7 @@ def document() -> dict[str, Any]:
 
 def declared() -> list[type]:
     """Every dataclass of the report and of findings."""
-    modules = (report_module, path_report, live_report, bench_report, roofline_report, findings_module)
+    modules = (report_module, path_report, live_report, bench_report, counter_report, roofline_report, findings_module)
     both = [value for module in modules for value in vars(module).values()]
     return list(dict.fromkeys(kind for kind in both if isinstance(kind, type) and is_dataclass(kind)))
 

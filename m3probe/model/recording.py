@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from m3probe.model.bench import BenchRun
+from m3probe.model.counter_tables import CounterHost
 from m3probe.model.kernel_table import KernelTable
 from m3probe.model.metric_tables import MetricsFile
 from m3probe.model.model_config import ModelConfig
@@ -20,8 +21,10 @@ from m3probe.schema.gates import GateFacts
 from m3probe.schema.setup import Setup
 from m3probe.schema.verdicts import Outcome
 
-KERNEL_FREE = frozenset({"log", "bench", "summary", "metrics", "device"})
-"""Roles of files that can hold no record of a kernel: beside a trace they explain it, alone nothing says what ran."""
+KERNEL_FREE = frozenset({"log", "bench", "summary", "metrics", "device", "counters"})
+"""Roles of files without a record of a kernel on a time line: beside a trace they explain it, alone nothing says what ran.
+
+Files of counters name dispatches, but those ran one at a time, and once for each pass."""
 
 
 MOST_RANKS = 2**20
@@ -186,6 +189,8 @@ class Meta:
     ``declined`` of ``unproven``."""
     recipe: RecipeNote | None = None
     gates: GateFacts = field(default_factory=GateFacts)
+    counter_hosts: tuple[CounterHost, ...] = ()
+    """Devices as the files of counters describe them."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, repr=False)

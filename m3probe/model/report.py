@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from m3probe.model.bench_report import BenchSection
 from m3probe.model.clock import ClockSection
+from m3probe.model.counter_report import CountersSection
 from m3probe.model.findings import Bound, Finding
 from m3probe.model.idle_report import IdleSection
 from m3probe.model.live_report import LiveSection
@@ -293,6 +294,7 @@ Section = (
     | ClockSection
     | RooflineSection
     | IdleSection
+    | CountersSection
 )
 S = TypeVar("S")
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from m3probe.model.counter_tables import COUNTER_TABLES
 from m3probe.model.device_tables import DEVICE_TABLES
 from m3probe.model.live_tables import LIVE_TABLES
 from m3probe.model.log_tables import LOG_TABLES
@@ -145,7 +146,7 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
     ),
     **{name: _cols(*columns) for name, columns in LIVE_TABLES.items()},
     **{name: _cols(*columns) for name, columns in METRIC_TABLES.items()},
-    **{name: _cols(*columns) for name, columns in (LOG_TABLES | DEVICE_TABLES).items()},
+    **{name: _cols(*columns) for name, columns in (LOG_TABLES | DEVICE_TABLES | COUNTER_TABLES).items()},
 }
 
 

@@ -16,6 +16,7 @@ from m3probe.model.attach_report import AttachReport, VerifyReport
 from m3probe.model.bench_report import BenchSection
 from m3probe.model.clock import ClockSection
 from m3probe.model.compare_report import CompareReport
+from m3probe.model.counter_report import CountersSection
 from m3probe.model.doctor_report import DoctorReport
 from m3probe.model.export_report import ExportReport
 from m3probe.model.idle_report import IdleSection
@@ -43,6 +44,7 @@ _ORDER: tuple[tuple[type[object], tuple[str, ...]], ...] = (
     (ShapesSection, ("shapes", "model_match")),
     (RepeatsSection, ("repeats", "graph_coverage", "costs", "layers")),
     (BytesSection, ("bytes",)),
+    (CountersSection, ("counters",)),
     (RooflineSection, ("roofline",)),
     (PathsSection, ("paths", "gates", "recipe")),
     (QueuesSection, ("queues", "queue_rows")),

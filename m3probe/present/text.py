@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from m3probe.model.bench_report import BenchSection
 from m3probe.model.clock import ClockSection
+from m3probe.model.counter_report import CountersSection
 from m3probe.model.live_report import LiveSection
 from m3probe.model.path_report import PathsSection
 from m3probe.model.repeat_report import RepeatsSection
@@ -19,6 +20,7 @@ from m3probe.model.report import (
 from m3probe.model.roofline_report import RooflineSection
 from m3probe.present._bench import bench
 from m3probe.present._clocks import joined
+from m3probe.present._counters import counters
 from m3probe.present._explain import explained
 from m3probe.present._findings import findings
 from m3probe.present._live import lived
@@ -63,6 +65,7 @@ def report_text(
         repeats(page, answer.section(RepeatsSection), timed=not _unwindowed(answer))
         planes(page, answer.section(BytesSection))
         roofline(page, answer.section(RooflineSection))
+    counters(page, answer.section(CountersSection))
     if not kinds or _LOG in kinds:
         paths(page, answer.section(PathsSection))
     bench(page, answer.section(BenchSection))
@@ -72,7 +75,11 @@ def report_text(
 
 
 _LOG = "a log says what was chosen, not what ran"
-_BESIDE = {"log_only": (_LOG,), "no_trace": ("the inputs hold nothing that ran on a device",)}
+_BESIDE = {
+    "log_only": (_LOG,),
+    "no_trace": ("the inputs hold nothing that ran on a device",),
+    "counters_only": ("counters are of single dispatches, without a step",),
+}
 
 
 def _beside(answer: Answer) -> tuple[str, ...]:

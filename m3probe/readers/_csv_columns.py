@@ -62,7 +62,7 @@ class Block:
 
 
 class CsvTable:
-    """Iterates over blocks; the counts are whole afterwards.
+    """Iterates over blocks; the counts are whole afterwards. ``header`` is lower-case, ``names`` as written.
 
     Raises:
         UnreadableInput: it cannot be read, a line has no end, or no row has the header's columns.
@@ -71,6 +71,7 @@ class CsvTable:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.header: list[str] = []
+        self.names: list[str] = []
         self.rows = 0
         self.bad_rows = 0
         self.bad_values = 0
@@ -85,7 +86,8 @@ class CsvTable:
     def __iter__(self) -> Iterator[Block]:
         self._reader = csv.reader(self._lines())
         rows = self._rows()
-        self.header = [name.strip().lower() for name in next(rows, [])]
+        self.names = [name.strip() for name in next(rows, [])]
+        self.header = [name.lower() for name in self.names]
         wide = len(self.header)
         while read := list(islice(rows, BLOCK_ROWS)):
             sound = [row for row in read if len(row) == wide]

@@ -139,6 +139,13 @@ class Agent(msgspec.Struct, frozen=True):
     mem_banks: list[dict[str, Any]] = []
 
 
+class CounterName(msgspec.Struct, frozen=True):
+    """One counter that can be read."""
+
+    id: Handle = Handle()
+    name: str = ""
+
+
 class Metadata(msgspec.Struct, frozen=True):
     """The process."""
 
@@ -153,6 +160,8 @@ class Tool(msgspec.Struct, frozen=True):
     strings: Strings = Strings()
     kernel_symbols: list[Symbol] = []
     buffer_records: dict[str, msgspec.Raw] = {}
+    counters: list[CounterName] = []
+    callback_records: dict[str, msgspec.Raw] = {}
 
 
 class Document(msgspec.Struct, frozen=True):

@@ -10,11 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from m3probe.errors import UnreadableInput
+from m3probe.model.counter_tables import CounterHost
 from m3probe.model.recording import Device, EventCounts, Note, RecordingBuilder, SourceFile
 from m3probe.model.tables import NONE, Array
 from m3probe.plugs import Progress, Reader
 from m3probe.readers import _rocprof_json as form
 from m3probe.readers import _rocprof_notes as notes
+from m3probe.readers._counter_json import JsonCounters
 from m3probe.readers._process import add_process, workgroups
 from m3probe.readers._rocprof_agents import Agent, gfx_name, numbered, tell_ranks
 from m3probe.readers._rocprof_numbers import as_int64, spans
@@ -52,7 +54,7 @@ def read(path: Path, builder: RecordingBuilder, progress: Progress, *, in_folder
             gc.enable()
     if not made:
         raise UnreadableInput("no process in it", where=str(path), next_move="Record again")
-    if results.cut and not any(one.gathered.records() for _, one, _ in made):
+    if results.cut and not any(one.gathered.records() or one.counters.values for _, one, _ in made):
         raise UnreadableInput("cut before its first record", where=str(path), next_move="Record again")
     if sum(len(process.devices()) for _, _, process in made) > MOST_DEVICES:
         what = f"kernels on more than {MOST_DEVICES:,} agents"
@@ -61,6 +63,7 @@ def read(path: Path, builder: RecordingBuilder, progress: Progress, *, in_folder
     for at, (_, one, process) in enumerate(made):
         lost = results.damage.lost if at == 0 else 0
         add_process(process, builder, one.file_of(path, results, lost, in_folder))
+        one.counters.add(one.hosts(), in_folder=in_folder)
     ranges = sum(one.gathered.ranges() for _, one, _ in made)
     builder.note([*told, *notes.ranges(str(path), ranges, builder.rows("steps") - steps)])
     tell_ranks(builder)
@@ -83,6 +86,8 @@ class _Tool:
         self.unnamed = 0
         self._ids = {int(agent.handle): self._id(agent) for agent in self.agents}
         self._kinds = tool.strings.buffer_records
+        self._symbols = {symbol.kernel_id: symbol for symbol in tool.kernel_symbols}
+        self._names: dict[int, int] = {}
         self._dispatches(tool)
         for api in _APIS:
             said = {one.key: one.value for one in tool.strings.marker_api} if api == "marker_api" else {}
@@ -90,7 +95,16 @@ class _Tool:
                 self._calls(calls, said)
         for copies in results.records(tool.buffer_records.get("memory_copy"), form.Copy):
             self._copies(copies)
+        self.counters = JsonCounters(tool, results, builder, self._name_of)
         self._meta()
+
+    def hosts(self) -> list[CounterHost]:
+        """What the file says of its GPUs."""
+        gpus = [(agent.gfx, agent.device) for agent in self.agents if agent.device is not None]
+        return [
+            CounterHost(NONE, gfx, d.name, d.units if d.units > 0 else None, d.warp_size if d.warp_size > 0 else None)
+            for gfx, d in gpus
+        ]
 
     def file_of(
         self, path: Path, results: form.Results, lost: int, in_folder: bool
@@ -132,13 +146,12 @@ class _Tool:
         return np.array([self._ids[handle] for handle in handles], dtype=np.int64)
 
     def _dispatches(self, tool: form.Tool) -> None:
-        symbols = {symbol.kernel_id: symbol for symbol in tool.kernel_symbols}
-        names: dict[int, int] = {}
+        names = self._names
         for window in self.results.records(tool.buffer_records.get("kernel_dispatch"), form.Dispatch):
             infos = [one.dispatch_info for one in window]
             kernels = [info.kernel_id for info in infos]
             for kernel in set(kernels) - names.keys():
-                names[kernel] = self._name(symbols.get(kernel))
+                self._name_of(kernel)
             streams = [(one.stream_id or one.dispatch_info.queue_id).handle for one in window]
             grid, group = (_sizes(sizes) for sizes in ([i.grid_size for i in infos], [i.workgroup_size for i in infos]))
             self.gathered.add(
@@ -150,6 +163,12 @@ class _Tool:
                 grid=workgroups(grid, group, self.builder, in_items=True),
             )
             self.unnamed += sum(names[kernel] < 0 for kernel in kernels)
+
+    def _name_of(self, kernel: int) -> int:
+        """String id of a kernel's name, by its symbol; -1 where the file has none."""
+        if kernel not in self._names:
+            self._names[kernel] = self._name(self._symbols.get(kernel))
+        return self._names[kernel]
 
     def _name(self, symbol: form.Symbol | None) -> int:
         if symbol is None:

@@ -10,6 +10,7 @@ from m3probe.model.roofline_report import ControlPlaneRow, RooflineSection
 from m3probe.model.view import View
 from m3probe.present._numbers import UNKNOWN, bytes_unit, fixed, in_unit, plural, us
 from m3probe.present.sheets import _question as q
+from m3probe.present.sheets._counters import counter_blocks
 from m3probe.present.sheets.sheet import Bar, Bars, Block, Cell, Column, Grid, Lens, Line, Said, Sheet
 
 TITLE = "3 bytes"
@@ -65,6 +66,7 @@ def planes(view: View, lens: Lens) -> Sheet:
     blocks += [_plane(title, kept[key], lens, comm=key == "comm") for key, title in PLANES]
     blocks += [Said(f.claim, q.mark_of(f.verdict)) for f in q.named(view, "bytes.cache_writes")]
     blocks += _index(view)
+    blocks += counter_blocks(view)
     blocks += _not_provable(found.bytes)
     blocks += q.findings_grid(q.of_question(view, "bytes"))
     blocks.append(q.origin(view, (row.evidence for rows in kept.values() for row in rows)))
