@@ -23,7 +23,8 @@ READERS = Shelf("m3probe.readers", "READER", Reader)
 _BY_CONTENT = tuple(f"{suffix}{gz}" for suffix in (".log", ".prom", ".txt", ".jsonl", ".csv") for gz in ("", ".gz"))
 """Suffixes that every program uses: such a file is taken where a reader knows its beginning, and is no loss otherwise."""
 _DATABASES = tuple(f"{suffix}{gz}" for suffix in (".db", ".rpd", ".rocpd", ".sqlite", ".sqlite3") for gz in ("", ".gz"))
-_SUFFIXES = (".json", ".json.gz", ".m3p", *_DATABASES, *_BY_CONTENT)
+_PERFETTO = tuple(f"{suffix}{gz}" for suffix in (".pftrace", ".perfetto-trace", ".pb") for gz in ("", ".gz"))
+_SUFFIXES = (".json", ".json.gz", ".m3p", *_DATABASES, *_PERFETTO, *_BY_CONTENT)
 _HEAD = 256 * 1024
 _NOWHERE = {errno.ENOENT, errno.ENOTDIR}
 _MISSPELT = _NOWHERE | {errno.ENAMETOOLONG, errno.ELOOP}

@@ -61,7 +61,7 @@ TABLE = {
     "plugs": row("schema model"),
     "attach": row("schema model", "msgspec"),
     # pandas stays inside functions: it is an extra, and its import alone costs more than a small report.
-    "readers": row("model schema kernels plugs", "msgspec isal numpy", "pandas"),
+    "readers": row("model schema kernels plugs", "msgspec isal numpy", "pandas perfetto"),
     "analyzers": row("model schema fastpaths gates kernels hardware plugs", "numpy", "pandas"),
     "collectors": row("schema fastpaths gates plugs", "msgspec", "torch vllm"),
     "present": row("model schema", "rich", "plotly msgspec"),

@@ -73,7 +73,7 @@ def streams(drawn: Drawn) -> Iterator[Track]:
 def _stream(drawn: Drawn, name: str, rows: Array, title: str) -> Track:
     rec, table = drawn.rec, drawn.rec.tables[name]
     op = table["op"][rows]
-    shared = (Arg("step", table["step"][rows]), *_of_op(rec, op))
+    shared = (Arg("step", table["step"][rows]), Arg("correlation", table["correlation"][rows]), *_of_op(rec, op))
     if name == "transfers":
         kind = table["kind"][rows]
         args = (Arg("kind", kind, _TRANSFERS), Arg("bytes", table["payload_bytes"][rows]), *shared)
