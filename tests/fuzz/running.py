@@ -42,7 +42,8 @@ class Outcome:
 
 def formats() -> list[str]:
     """Names of every format, one file of this folder each."""
-    return sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in NOT_FORMATS)
+    found = (path.stem for path in Path(__file__).parent.glob("*.py"))
+    return sorted(name for name in found if name not in NOT_FORMATS and not name.startswith("_"))
 
 
 def format_of(name: str) -> Format:
