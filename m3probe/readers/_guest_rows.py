@@ -79,10 +79,15 @@ def _add(builder: RecordingBuilder, table: str, file: int, rows: list[Any]) -> N
     units = {name: unit for name, _dtype, unit, _meaning in LIVE_TABLES[table]}
     for column in TABLES[table]:
         if column.name != "file":
-            convert = _converter(units[column.name], column.dtype, builder)
+            convert = _counted if column.name == "count" else _converter(units[column.name], column.dtype, builder)
             values = [convert(getattr(row, column.name, None)) for row in rows]
             columns[column.name] = np.array(values, dtype=column.dtype)
     builder.add(table, columns)
+
+
+def _counted(value: int) -> int:
+    """How often, of a record that stands for several; one that counts what cannot be stands for itself."""
+    return value if 0 <= value <= _MOST else 1
 
 
 def _converter(unit: str, dtype: str, builder: RecordingBuilder) -> Callable[[Any], Any]:
