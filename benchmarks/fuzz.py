@@ -41,8 +41,8 @@ def main() -> int:
 
     command = [sys.executable, __file__, "--seconds", str(args.seconds), "--seed", str(seed)]
     with ThreadPoolExecutor(args.jobs) as pool:
-        ended = list(pool.map(lambda name: subprocess.run([*command, name]).returncode, args.formats or formats()))
-    return max(ended)
+        ended = [pool.submit(subprocess.run, [*command, name], check=False) for name in args.formats or formats()]
+    return max(one.result().returncode for one in ended)
 
 
 def one(name: str, seconds: float, seed: int) -> int:

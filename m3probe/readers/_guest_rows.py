@@ -85,9 +85,9 @@ def _add(builder: RecordingBuilder, table: str, file: int, rows: list[Any]) -> N
     builder.add(table, columns)
 
 
-def _counted(value: int) -> int:
+def _counted(value: int | None) -> int:
     """How often, of a record that stands for several; one that counts what cannot be stands for itself."""
-    return value if 0 <= value <= _MOST else 1
+    return value if value is not None and 0 <= value <= _MOST else 1
 
 
 def _converter(unit: str, dtype: str, builder: RecordingBuilder) -> Callable[[Any], Any]:

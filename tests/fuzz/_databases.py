@@ -7,11 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import sqlite_kit as kit
-from hypothesis import strategies as some
-from hypothesis.strategies import DrawFn, SearchStrategy
-
 from fuzz import damage
 from fuzz.harness import Sample
+from hypothesis import strategies as some
+from hypothesis.strategies import DrawFn, SearchStrategy
 
 CELLS: SearchStrategy[Any] = some.one_of(
     some.sampled_from([number for number in damage.NUMBERS if abs(number) < 2**63]),

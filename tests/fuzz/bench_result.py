@@ -6,11 +6,10 @@ import json
 from typing import Any
 
 import bench_kit
-from hypothesis import strategies as some
-from hypothesis.strategies import DrawFn
-
 from fuzz import damage
 from fuzz.harness import Format, Sample, examine
+from hypothesis import strategies as some
+from hypothesis.strategies import DrawFn
 
 
 @some.composite

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+from fuzz import damage
+from fuzz.harness import Format, Sample, bounded, refused, written
 from hypothesis import strategies as some
 from hypothesis.strategies import DrawFn
 
-from fuzz import damage
-from fuzz.harness import Format, Sample, bounded, refused, written
 from m3probe.errors import UnreadableInput
 from m3probe.readers.eval_results import read_cosines, read_scores
 from m3probe.readers.tuned_tables import read_tuned_table
 
 GEMM = ["cu_num", "M", "N", "K", "bias", "dtype", "outdtype", "libtype", "solidx", "us", "kernelName"]
-READ = {"gemm.csv": read_tuned_table, "tunable.csv": read_tuned_table, "eval.json": read_scores, "cos.json": read_cosines}
+READ = {
+    "gemm.csv": read_tuned_table,
+    "tunable.csv": read_tuned_table,
+    "eval.json": read_scores,
+    "cos.json": read_cosines,
+}
 
 
 @some.composite

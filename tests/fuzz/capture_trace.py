@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import strategies as some
-from hypothesis.strategies import DrawFn
-
 from fuzz import damage, kineto
 from fuzz.harness import Format, Sample, examine
+from hypothesis import strategies as some
+from hypothesis.strategies import DrawFn
 
 
 @some.composite

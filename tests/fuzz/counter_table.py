@@ -7,11 +7,10 @@ import io
 from typing import Any
 
 import counter_kit as kit
-from hypothesis import strategies as some
-from hypothesis.strategies import DrawFn
-
 from fuzz import damage
 from fuzz.harness import Format, Sample, examine
+from hypothesis import strategies as some
+from hypothesis.strategies import DrawFn
 
 COUNTERS = ("SQ_WAVES", "TCC_EA0_RDREQ_sum", "GRBM_COUNT")
 

@@ -8,12 +8,12 @@ from typing import Any, get_args
 
 import msgspec
 import recording_kit as kit
+from fuzz import damage
+from fuzz.harness import Format, Sample, examine
 from hypothesis import strategies as some
 from hypothesis.strategies import DrawFn, SearchStrategy
 from msgspec import inspect
 
-from fuzz import damage
-from fuzz.harness import Format, Sample, examine
 from m3probe.schema import records
 from m3probe.schema.frames import MAGIC, frame, packed
 
@@ -22,41 +22,34 @@ KINDS: tuple[type[records.Record], ...] = get_args(records.AnyRecord)
 REST = some.none() | some.sampled_from(INTS) | damage.texts | some.sampled_from((0.5, [], {}, [1, "x"], {"a": 1}))
 
 
+PLAIN: dict[type, SearchStrategy[Any]] = {
+    inspect.IntType: some.sampled_from(INTS) | some.integers(0, 9),
+    inspect.FloatType: some.sampled_from(damage.FLOATS) | some.floats(0, 9),
+    inspect.StrType: damage.texts.filter(lambda text: "\ud800" not in text),
+    inspect.BoolType: some.booleans(),
+    inspect.NoneType: some.none(),
+}
+
+
 def of_type(kind: Any) -> SearchStrategy[Any]:
     """Values that a decoder of this type takes, likely or not."""
-    found: SearchStrategy[Any]
-    match kind:
-        case inspect.IntType():
-            found = some.sampled_from(INTS) | some.integers(0, 9)
-        case inspect.FloatType():
-            found = some.sampled_from(damage.FLOATS) | some.floats(0, 9)
-        case inspect.StrType():
-            found = damage.texts.filter(lambda text: text.isascii() or "\ud800" not in text)
-        case inspect.BoolType():
-            found = some.booleans()
-        case inspect.NoneType():
-            found = some.none()
-        case inspect.EnumType():
-            found = some.sampled_from([member.value for member in kind.cls])
-        case inspect.LiteralType():
-            found = some.sampled_from(kind.values)
-        case inspect.ListType() | inspect.VarTupleType():
-            found = some.lists(of_type(kind.item_type), max_size=3)
-        case inspect.TupleType():
-            found = some.tuples(*map(of_type, kind.item_types))
-        case inspect.DictType():
-            found = some.dictionaries(of_type(kind.key_type), of_type(kind.value_type), max_size=3)
-        case inspect.UnionType():
-            found = some.one_of(*map(of_type, kind.types))
-        case inspect.StructType():
-            fields = {field.encode_name: of_type(field.type) for field in kind.fields}
-            found = some.fixed_dictionaries(fields)
-            if kind.array_like:
-                found = found.map(lambda values: list(values.values()))
-            elif kind.tag is not None:
-                found = found.map(lambda values, tag=kind.tag, key=kind.tag_field: {key: tag, **values})
-        case _:
-            found = REST
+    found = PLAIN.get(type(kind), REST)
+    if isinstance(kind, inspect.EnumType):
+        found = some.sampled_from([member.value for member in kind.cls])
+    elif isinstance(kind, inspect.ListType | inspect.VarTupleType):
+        found = some.lists(of_type(kind.item_type), max_size=3)
+    elif isinstance(kind, inspect.TupleType):
+        found = some.tuples(*map(of_type, kind.item_types))
+    elif isinstance(kind, inspect.DictType):
+        found = some.dictionaries(of_type(kind.key_type), of_type(kind.value_type), max_size=3)
+    elif isinstance(kind, inspect.UnionType):
+        found = some.one_of(*map(of_type, kind.types))
+    elif isinstance(kind, inspect.StructType):
+        found = some.fixed_dictionaries({field.encode_name: of_type(field.type) for field in kind.fields})
+        if kind.array_like:
+            found = found.map(lambda values: list(values.values()))
+        elif kind.tag is not None:
+            found = found.map(lambda values: {str(kind.tag_field): kind.tag, **values})
     return found
 
 

@@ -192,9 +192,7 @@ def machine(rec: Recording, told: Report) -> None:
     assert wrong is None, f"{list(wrong.absolute_path)}: {wrong.message[:300]}"
     found = pipeline.inspect(rec)
     warnings = [note.text for note in found.warnings]
-    json.loads(
-        inspect_json(found.kind, found.outcome, found.facts, warnings).encode(), parse_constant=refuse_constant
-    )
+    json.loads(inspect_json(found.kind, found.outcome, found.facts, warnings).encode(), parse_constant=refuse_constant)
 
 
 def refuse_constant(word: str) -> None:

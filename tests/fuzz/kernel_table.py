@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from fuzz import damage
+from fuzz.harness import Format, Sample, examine
 from hypothesis import strategies as some
 from hypothesis.strategies import DrawFn
 
-from fuzz import damage
-from fuzz.harness import Format, Sample, examine
-
 HEAD = ("Name", "Self CUDA", "CUDA total", "# of Calls")
 UNITS = {"us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
-NAMES = ("demo_fmoe_k", "Cijk_Ailk_Bljk", "void at::native::copy_kernel<float>(int)", "ncclDevKernel_AllReduce", "große")
+NAMES = (
+    "demo_fmoe_k",
+    "Cijk_Ailk_Bljk",
+    "void at::native::copy_kernel<float>(int)",
+    "ncclDevKernel_AllReduce",
+    "große",
+)
 
 
 @some.composite

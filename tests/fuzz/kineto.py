@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from builders import kernel, launch, op, step
-from hypothesis import strategies as some
-from hypothesis.strategies import DrawFn
-
 from fuzz import damage
 from fuzz.harness import Format, Sample, examine
+from hypothesis import strategies as some
+from hypothesis.strategies import DrawFn
 
 NAMES = (
     "nvjet_tst_64x8",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from hypothesis import strategies as some
-from hypothesis.strategies import DrawFn
-
 from fuzz import damage
 from fuzz.harness import Format, Sample, examine
+from hypothesis import strategies as some
+from hypothesis.strategies import DrawFn
 
 GAUGES = ("vllm:num_requests_running", "vllm:num_requests_waiting")
 COUNTERS = ("vllm:prompt_tokens_total", "vllm:generation_tokens_total")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite_kit as kit
-
 from fuzz import _databases as databases
 from fuzz.harness import Format, examine
 

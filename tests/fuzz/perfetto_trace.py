@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import perfetto_kit as kit
-from hypothesis import strategies as some
-from hypothesis.strategies import DrawFn
-
 from fuzz import damage
 from fuzz.harness import Format, Sample, examine
+from hypothesis import strategies as some
+from hypothesis.strategies import DrawFn
 
 UNSIGNED = (0, 1, 2**31, 2**32, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1)
 WORDS = [text for text in damage.TEXTS if text != "\ud800"]
@@ -23,7 +22,9 @@ def packets(draw: DrawFn) -> tuple[list[Any], int, int]:
         ran = draw(some.integers(1, 10**9))
         queue = draw(some.sampled_from((kit.QUEUE_4, kit.QUEUE_5)))
         agent = "Agent-4" if queue == kit.QUEUE_4 else "Agent-5"
-        found.append(kit.begin(draw(some.integers(0, 10**6)), queue, "kernel_dispatch", "more", corr_id=99, agent=agent))
+        found.append(
+            kit.begin(draw(some.integers(0, 10**6)), queue, "kernel_dispatch", "more", corr_id=99, agent=agent)
+        )
         found.append(kit.end(ran, queue))
         number, total = number + 1, total + ran
     return found, number, total

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from fuzz import damage
+from fuzz.harness import RAW, Format, Sample, bounded, refuse_constant, refused, written
 from hypothesis import strategies as some
 from hypothesis.strategies import DrawFn
 
-from fuzz import damage
-from fuzz.harness import RAW, Format, Sample, bounded, refuse_constant, refused, written
 from m3probe.errors import UnreadableInput, UsageError
 from m3probe.present.json import recipe_json
 from m3probe.present.recipe_text import recipe_text
@@ -30,7 +30,19 @@ FLAGS = (
     "--max-num-batched-tokens 8192",
 )
 ENV = {"VLLM_ROCM_USE_AITER": "1", "VLLM_ROCM_QUICK_REDUCE_QUANTIZATION": "INT6", "HF_HOME": "/data"}
-SHELL = ("TP=4", "if true; then", "fi", "for i in 1 2; do", "done", "cat <<EOF", "EOF", "$(date)", "`id`", "${A:-${B:-", "}")
+SHELL = (
+    "TP=4",
+    "if true; then",
+    "fi",
+    "for i in 1 2; do",
+    "done",
+    "cat <<EOF",
+    "EOF",
+    "$(date)",
+    "`id`",
+    "${A:-${B:-",
+    "}",
+)
 
 
 @some.composite

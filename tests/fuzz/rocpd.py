@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite_kit as kit
-
 from fuzz import _databases as databases
 from fuzz.harness import Format, examine
 
@@ -15,9 +14,7 @@ def layout_a(spans: databases.Spans) -> kit.Tables:
     tables = kit.layout_a()
     columns, (first, *_) = tables["rocpd_kernel_dispatch"]
     place = [name.strip(' "') for name in columns.split(", ")].index("start")
-    rows = [
-        (number, *first[1:place], start, end, *first[place + 2 :]) for number, (start, end) in enumerate(spans, 1)
-    ]
+    rows = [(number, *first[1:place], start, end, *first[place + 2 :]) for number, (start, end) in enumerate(spans, 1)]
     return {**tables, "rocpd_kernel_dispatch": (columns, rows)}
 
 

@@ -8,11 +8,10 @@ from collections import Counter
 from typing import Any
 
 import rocprof_kit as kit
-from hypothesis import strategies as some
-from hypothesis.strategies import DrawFn
-
 from fuzz import damage
 from fuzz.harness import Format, Sample, examine
+from hypothesis import strategies as some
+from hypothesis.strategies import DrawFn
 
 NAMES = ("Cijk_gemm", kit.RCCL, "void f<int, 4>(a, b)", 'with "quotes", and commas', "große")
 ERA_62 = [name for name in kit.KERNELS if name != "Stream_Id"]

@@ -7,11 +7,10 @@ from collections import Counter
 from typing import Any
 
 import rocprof_kit as kit
-from hypothesis import strategies as some
-from hypothesis.strategies import DrawFn
-
 from fuzz import damage
 from fuzz.harness import Format, Sample, examine
+from hypothesis import strategies as some
+from hypothesis.strategies import DrawFn
 
 NAMES = {7: "Cijk_gemm", 8: kit.RCCL}
 

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import sqlite_kit as kit
-
 from fuzz import _databases as databases
 from fuzz.harness import Format, examine
 
-STRINGS = {1: "KernelExecution", 2: "CopyDeviceToHost", 3: "", 4: "gemm", 5: "hipLaunchKernel", 6: "UserMarker", 7: kit.STEP}
+STRINGS = {
+    1: "KernelExecution",
+    2: "CopyDeviceToHost",
+    3: "",
+    4: "gemm",
+    5: "hipLaunchKernel",
+    6: "UserMarker",
+    7: kit.STEP,
+}
 
 
 def tables(spans: databases.Spans) -> kit.Tables:

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from fuzz import damage
+from fuzz.harness import Format, Sample, bounded, refused, written
 from hypothesis import strategies as some
 from hypothesis.strategies import DrawFn
 
-from fuzz import damage
-from fuzz.harness import Format, Sample, bounded, refused, written
 from m3probe.errors import UnreadableInput, UsageError
 from m3probe.rules import load_rules
 

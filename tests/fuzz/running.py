@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 
+from fuzz.harness import Format, Sample
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from tree import ROOT
-
-from fuzz.harness import Format, Sample
 
 KEPT = ROOT / "build" / "fuzz"
 WHY = "WHY.txt"

@@ -5,24 +5,30 @@ from __future__ import annotations
 import json
 
 import log_kit
-from hypothesis import strategies as some
-from hypothesis.strategies import DrawFn
-
 from fuzz import damage, kernel_table
 from fuzz.harness import Format, Sample, examine
+from hypothesis import strategies as some
+from hypothesis.strategies import DrawFn
 
 LABELS = ("APIServer pid=1", "EngineCore_DP0 pid=500", "Worker_TP0 pid=700", "Worker_TP1 pid=701")
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 SAID = (
     "Using FLASH_ATTN attention backend out of potential backends: ['FLASH_ATTN', 'TRITON_ATTN'].",
     "Graph capturing finished in 3 secs, took 0.21 GiB",
-    "Avg prompt throughput: 10.5 tokens/s, Avg generation throughput: 101.0 tokens/s, Running: 4 reqs, Waiting: 2 reqs, "
-    "GPU KV cache usage: 12.5%, Prefix cache hit rate: 0.0%",
+    (
+        "Avg prompt throughput: 10.5 tokens/s, Avg generation throughput: 101.0 tokens/s, Running: 4 reqs, Waiting: 2 "
+        "reqs, GPU KV cache usage: 12.5%, Prefix cache hit rate: 0.0%"
+    ),
     "Loading weights took 12.25 seconds",
     "Application startup complete.",
     "vLLM is using nccl==2.27.3",
 )
-OTHERS = ("", "Loading safetensors checkpoint shards:  50% |#####     | 1/2", "some other program", "Traceback (most ...")
+OTHERS = (
+    "",
+    "Loading safetensors checkpoint shards:  50% |#####     | 1/2",
+    "some other program",
+    "Traceback (most ...",
+)
 
 
 @some.composite

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import strategies as some
-from hypothesis.strategies import DrawFn
-
 from fuzz import damage
 from fuzz.harness import Format, Sample, examine
+from hypothesis import strategies as some
+from hypothesis.strategies import DrawFn
 
 SMALL = some.integers(0, 100)
 COLUMNS = ["index", "name", "clocks.current.sm [MHz]", "power.draw [W]", "temperature.gpu", "utilization.gpu [%]"]
