@@ -12,7 +12,7 @@ from fuzz.running import formats, run
 from m3probe.present import escape
 from m3probe.readers import kineto
 
-EXAMPLES = 6
+EXAMPLES = 4
 
 
 @pytest.fixture(autouse=True)
