@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from m3probe.kernels.demangle import NAMES_KEPT, demangle
-from m3probe.kernels.grammar import classify, head_of
+from m3probe.kernels.grammar import UNKNOWN, classify, head_of
 from m3probe.model.recording import Strings
 from m3probe.model.tables import Array
 from m3probe.schema.verdicts import FAMILIES, Family
@@ -43,7 +43,9 @@ def names_of(strings: Strings, name: Array, family: Array) -> Mapping[int, Kerne
 
 @lru_cache(maxsize=NAMES_KEPT)
 def _said(text: str, family: Family) -> KernelName:
-    return KernelName(head_of(demangle(text).lower()), classify(text).category, family)
+    # what the grammar did not know, or a reader did not ask it for, it need not be asked again: 26 us a name
+    kind = UNKNOWN if family is Family.UNKNOWN else classify(text)
+    return KernelName(head_of(demangle(text).lower()), kind.category, family)
 
 
 def is_attention_anchor(name: KernelName) -> bool:
