@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import runpy
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlite_kit import GUID, STEP, layout_a, layout_b, rocpd_a, write
+from tree import ROOT
 
 from m3probe import pipeline
 from m3probe.errors import UnreadableInput
@@ -147,3 +149,15 @@ def test_the_layout_with_tracks_and_times_in_the_row(tmp_path: Path) -> None:
     rec = open_recording([write(tmp_path / "x.db", tables)])
     assert kernels(rec) == KERNELS
     assert (rec.names("steps"), rec.names("ops")) == ([STEP], ["ncclAllReduce"])
+
+
+def test_the_maker_of_large_databases_makes_what_it_says(tmp_path: Path) -> None:
+    """50 steps of 40 kernels, each as long as its number says, launched inside the step's range."""
+    found = runpy.run_path(str(ROOT / "benchmarks" / "make_rocpd.py"))
+    said = found["make_rocpd"](tmp_path / "x.db", 0.1)
+    rec = open_recording([tmp_path / "x.db"])
+    facts = pipeline.inspect(rec).facts
+    assert (said["steps"], said["kernels"]) == (50, 2_000)
+    assert facts["kernel_time_ns"] == said["kernel_time_ns"] == sum(1_000 + i * 7_919 % 39_001 for i in range(2_000))
+    assert (facts["step_kernels"], facts["memcpys"], facts["linked_kernels"]) == ([40] * 50, 50, 2_000)
+    assert (rec.outcome, rec.files[0].device) == ("ok", "Agent 4")
