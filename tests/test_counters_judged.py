@@ -193,6 +193,19 @@ def test_a_trace_of_the_process_that_counted_is_not_trusted(tmp_path: Path) -> N
     assert "counted_while_traced" not in [reason.word for reason in alone.trust.reasons]
 
 
+@pytest.mark.parametrize(("pid", "degraded"), [(100, True), (101, False)])
+def test_so_is_a_kernel_trace_of_the_same_process_and_no_other(tmp_path: Path, pid: int, degraded: bool) -> None:
+    counted(tmp_path, sized(5e7), gfx="gfx950")
+    header = "Kind,Agent_Id,Queue_Id,Thread_Id,Dispatch_Id,Kernel_Id,Kernel_Name,Correlation_Id,Start_Timestamp,End_Timestamp"
+    line = 'KERNEL_DISPATCH,"Agent 1",1,100,1,7,"gemm",1,1000,21000'
+    (tmp_path / f"{pid}_kernel_trace.csv").write_text(f"{header}\n{line}\n")
+    report, _, _ = judged(tmp_path)
+    assert report.trust is not None
+    assert report.summary is not None
+    assert report.summary.kernel_count == 1
+    assert ("counted_while_traced" in [reason.word for reason in report.trust.reasons]) is degraded
+
+
 def test_the_text_and_the_bytes_page_show_the_rows_and_say_that_no_time_is_one_of_serving(tmp_path: Path) -> None:
     (counters := tmp_path / "c").mkdir()
     hostile = "gemm\x1b[31m\u202e<b>"

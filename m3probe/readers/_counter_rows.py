@@ -24,7 +24,6 @@ _LARGEST = 2.0**62
 _INTS: dict[str, tuple[str, ...]] = {
     "dispatch": ("dispatch_id",),
     "pid": ("process_id", "pid"),
-    "items": ("grid_size",),
     "group_items": ("workgroup_size",),
     "vgprs": ("vgpr_count", "arch_vgpr"),
     "accum_vgprs": ("accum_vgpr_count", "accum_vgpr"),
@@ -49,33 +48,36 @@ class CounterRows:
 
     def dispatches(self, block: Block, keys: Sequence[Hashable], agent: str) -> tuple[Array, Array]:
         """(row of each line's dispatch, its time in ns or -1); a key that is new becomes a dispatch, -1 beyond the last."""
-        described = self._described(block, agent)
-        found = np.empty(block.rows, dtype=np.int64)
+        known, lines, new = self._rows, [NONE] * block.rows, []
         for line, key in enumerate(keys):
-            row = self._rows.get(key)
-            if row is None and len(self._rows) < MOST_DISPATCHES:
-                row = self._rows[key] = len(self._rows)
-                for name, cells in self._columns.items():
-                    cells.append(int(described[name][line]))
-            elif row is not None:
-                self._fill(row, described, line)
-            found[line] = NONE if row is None else row
-        return found, described["time_ns"]
+            row = known.get(key)
+            if row is None:
+                if len(known) >= MOST_DISPATCHES:
+                    continue
+                row = known[key] = len(known)
+                new.append(line)
+            lines[line] = row
+        described = self._described(block.at(new), agent)
+        for name, cells in self._columns.items():
+            cells.frombytes(described[name].astype(np.int64).tobytes())
+        rows, times = np.array(lines, dtype=np.int64), _durations(block)
+        if len(new) < block.rows:
+            self._fill("time_ns", rows, times)
+            self._fill("groups", rows, _groups(block))
+        return rows, times
 
-    def _fill(self, row: int, described: dict[str, Array], line: int) -> None:
-        """What an earlier table did not tell of the dispatch."""
-        for name in ("groups", "time_ns"):
-            if self._columns[name][row] == NONE:
-                self._columns[name][row] = int(described[name][line])
+    def _fill(self, name: str, rows: Array, values: Array) -> None:
+        """What an earlier line did not tell of a dispatch."""
+        cells = self._columns[name]
+        told = np.frombuffer(cells, dtype=np.int64).copy()
+        for line in np.flatnonzero((rows != NONE) & (values != NONE) & (told[rows] == NONE))[::-1].tolist():
+            cells[int(rows[line])] = int(values[line])  # backwards, so that the first line's value stays
 
     def _described(self, block: Block, agent: str) -> dict[str, Array]:
         ints = {name: block.ints(*columns) for name, columns in _INTS.items()}
-        items, group = ints.pop("items"), ints["group_items"]
-        ints["groups"] = np.where((items > 0) & (group > 0), -(-items // np.maximum(group, 1)), NONE)
-        start, dur = spans(*(_times(block.texts(f"{edge}_timestamp")) for edge in ("start", "end")))
-        ints["time_ns"] = np.where((start != NO_TIME) & plausible(dur) & (dur > 0), dur, NONE)
         strings = self.builder.strings
-        return {**ints, "name": block.ids(strings, "kernel_name"), "agent": block.ids(strings, agent)}
+        ids = {"name": block.ids(strings, "kernel_name"), "agent": block.ids(strings, agent)}
+        return {**ints, **ids, "groups": _groups(block), "time_ns": _durations(block)}
 
     def add(self, rows: Array, counters: Array, cells: Sequence[str], times: Array) -> None:
         """Values as text; what is no finite number is counted and left out."""
@@ -116,6 +118,17 @@ class CounterRows:
         self.builder.add(
             "counter_values", {"counted": rows + offset, "counter": counters, "value": values, "time_ns": times}
         )
+
+
+def _groups(block: Block) -> Array:
+    """Workgroups of each line; the tools write the grid in work-items."""
+    items, group = block.ints("grid_size"), block.ints("workgroup_size")
+    return np.where((items > 0) & (group > 0), -(-items // np.maximum(group, 1)), NONE)
+
+
+def _durations(block: Block) -> Array:
+    start, dur = spans(*(_times(block.texts(f"{edge}_timestamp")) for edge in ("start", "end")))
+    return np.where((start != NO_TIME) & plausible(dur) & (dur > 0), dur, NONE)
 
 
 def _times(cells: Sequence[str]) -> Array:

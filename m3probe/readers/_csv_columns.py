@@ -41,6 +41,11 @@ class Block:
     def __contains__(self, name: str) -> bool:
         return name in self._columns
 
+    def at(self, lines: Sequence[int]) -> Block:
+        """Some of the lines."""
+        columns = {name: [cells[line] for line in lines] for name, cells in self._columns.items()}
+        return Block(self.path, columns, len(lines), self._bad)
+
     def ints(self, *names: str, default: int = NONE) -> Array:
         """The first of these columns as int64; ``default`` where no column or cell says a whole number of 64 bits."""
         cells = next((self._columns[name] for name in names if name in self._columns), None)

@@ -8,6 +8,7 @@ of them hold is taken once, from its pass. rocprofv3 writes one row for each cou
 from __future__ import annotations
 
 import csv
+import gc
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -49,12 +50,18 @@ def read(path: Path, builder: RecordingBuilder, progress: Progress, *, in_folder
     files = _siblings(path, builder)
     run = _Run(builder)
     failed: list[UnreadableInput] = []
-    for file in files:
-        try:
-            run.take(file)
-            progress(file, run.size_bytes, run.size_bytes)
-        except UnreadableInput as error:
-            failed.append(error)
+    collecting = gc.isenabled()
+    gc.disable()  # rows hold no cycles
+    try:
+        for file in files:
+            try:
+                run.take(file)
+                progress(file, run.size_bytes, run.size_bytes)
+            except UnreadableInput as error:
+                failed.append(error)
+    finally:
+        if collecting:
+            gc.enable()
     builder.joined.update(file for file in files if file != path)
     if len(failed) == len(files):
         raise failed[0]
