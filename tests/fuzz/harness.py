@@ -19,12 +19,11 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+from fuzz import _exports as exports
 from hypothesis.strategies import SearchStrategy
 from jsonschema.exceptions import best_match
 from jsonschema.validators import validator_for
 from tree import ROOT
-
-from fuzz import _exports as exports
 
 from m3probe import pipeline, registry
 from m3probe._pages import report_page
