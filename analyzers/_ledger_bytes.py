@@ -110,10 +110,10 @@ def state_rows(rec: Recording) -> Iterator[PlaneRow]:
             )
     pools = rec.tables["kv_pools"]
     for row in range(min(len(pools), 1)):
-        size = int(pools["bytes"][row])
-        yield PlaneRow(
-            "cache pool", int(pools["blocks"][row]), size if size > 0 else None, None, "", "blocks of one rank", LEDGER
-        )
+        size, blocks = int(pools["bytes"][row]), int(pools["blocks"][row])
+        if blocks >= 0:
+            told = size if size > 0 else None
+            yield PlaneRow("cache pool", blocks, told, None, "", "blocks of one rank", LEDGER)
 
 
 def comm_rows(rec: Recording) -> Iterator[PlaneRow]:

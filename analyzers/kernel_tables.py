@@ -68,7 +68,7 @@ def _alone(table: KernelTable) -> Iterator[Finding]:
     whole = table.device_total_ns or table.kernel_ns
     first = max(table.kernels, key=lambda row: row.self_ns)
     most = f"{first.name} takes {ms(first.self_ns)} in {first.calls:,} calls"
-    share = f", {percent(first.self_ns / whole)} of the {ms(whole)} on the device" if whole >= first.self_ns else ""
+    share = f", {percent(first.self_ns / whole)} of the {ms(whole)} on the device" if whole >= first.self_ns > 0 else ""
     yield Finding(
         id=f"kernel_tables.largest.{table.file}.{table.index}",
         question="repeats",

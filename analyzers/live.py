@@ -84,6 +84,11 @@ def _mean(times: Array, counts: Array) -> float | None:
     return float(times[known].sum() / counts[known].sum()) if known.any() else None
 
 
+_UNKNOWN = "cannot verify"
+_STATES = frozenset({"holds", "broken", _UNKNOWN})
+"""Words of ``records.Verified``; a recording may say anything."""
+
+
 def _verified(rec: Recording) -> Iterator[VerifiedRow]:
     table = rec.tables["verified"]
     ranks = {
@@ -97,7 +102,7 @@ def _verified(rec: Recording) -> Iterator[VerifiedRow]:
         yield VerifiedRow(
             module=module,
             rank=None if rank == NONE else rank,
-            state=state,
+            state=state if state in _STATES else _UNKNOWN,
             cosine=None if math.isnan(cosine) else cosine,
             max_error=None if math.isnan(error) else error,
             text=text,

@@ -56,6 +56,8 @@ class When:
         if table == "log_stats":
             at, first = columns["at_ns"][rows], self.log_first_ns[columns["file"][rows]]
             return np.where((at != NONE) & (first != NOWHERE), first + at, NOWHERE)
+        if "file" not in columns:  # values of counters, which stand beside their dispatch
+            return nowhere
         own = next((columns[name][rows] for name in ("mono_ns", "t_start") if name in columns), nowhere)
         return np.where(own > 0, self._shifted(own, columns["file"][rows]), NOWHERE)
 

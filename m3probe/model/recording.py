@@ -32,6 +32,19 @@ MOST_TEXT = 65_536
 """Characters of a name that are kept; CK's longest mangled names have some 10,000."""
 
 
+MOST_RANKS = 2**20
+"""No job has more; a larger number is damage, and unknown."""
+
+
+LATEST_NS = 2**62
+"""Wall times end before 2116, and a clock and its offset still add up within int64: what is later is damage."""
+
+
+def time_or_none(value_ns: int | None) -> int | None:
+    """A wall time as a file states it; None where it cannot be one."""
+    return value_ns if value_ns is not None and abs(value_ns) < LATEST_NS else None
+
+
 class Strings:
     """Text <-> id, one table for a whole recording; ``shortened`` counts texts that were too long to be kept whole."""
 

@@ -45,7 +45,8 @@ def lived(page: Page, section: LiveSection | None) -> None:
         page.say("No step ran while it recorded." if worked else "No worker was recorded, so no step.", indent=2)
     for row in section.verified:
         where = "" if row.rank is None else f" on rank {row.rank}"
-        figure = "" if row.cosine is None else f": cosine {row.cosine:.6f}, largest error {row.max_error:.3g}"
+        figure = "" if row.cosine is None else f": cosine {row.cosine:.6f}"
+        figure += "" if row.max_error is None else f"{',' if figure else ':'} largest error {row.max_error:.3g}"
         page.say(
             (f"{row.module}{where} {row.state}{figure} ({row.text})", "bad" if row.state == "broken" else ""),
             indent=2,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -44,13 +44,18 @@ def _ends(where: str, found: Found, cut: Cut) -> Iterator[Note]:
 
 def _lost(where: str, found: Found) -> Iterator[Note]:
     for end in found.get(records.End, []):
-        for kind, count in end.dropped.items():
+        for kind, count in _counted(end.dropped):
             yield Note("dropped", f"{count:,} {kind} record(s) dropped: the queue was full", where, count, lossy=True)
-        for seam, count in end.failed_hooks.items():
+        for seam, count in _counted(end.failed_hooks):
             text = f"the hook on {seam} failed {count:,} time(s): its facts are missing"
             yield Note("failed_hook", text, where, count, lossy=True)
         for name in end.left_behind:
             yield Note("left_behind", f"{name} could not be given back: somebody else replaced it", where)
+
+
+def _counted(found: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    """Who is named lost one at least, whatever a damaged record counts."""
+    return ((name, max(1, count)) for name, count in found.items())
 
 
 def _late(where: str, process: records.Process) -> Iterator[Note]:
@@ -70,4 +75,4 @@ def _jumps(where: str, clocks: list[records.Clock]) -> Iterator[Note]:
 def _said(where: str, notes: list[records.Note]) -> Iterator[Note]:
     for note in notes:
         lost = note.lossy and note.word in LOST
-        yield Note(note.word, note.text, where, note.count, lossy=lost, quiet=not note.lossy)
+        yield Note(note.word, note.text, where, max(1, note.count), lossy=lost, quiet=not note.lossy)

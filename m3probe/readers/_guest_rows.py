@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from m3probe.model.live_tables import LIVE_TABLES
-from m3probe.model.recording import RecordingBuilder
+from m3probe.model.recording import LATEST_NS, RecordingBuilder
 from m3probe.model.tables import NONE, TABLES, Array
 from m3probe.schema import records
 
@@ -33,7 +33,8 @@ PLAIN: dict[type[records.Record], str] = {
 }
 """Records that become one row each of a table whose columns are named like their fields."""
 
-_INT = (-(2**63), 2**63 - 1)
+_MOST = 2**53
+"""Calls, tokens or bytes; more is damage, and a thousand of them still add up within int64."""
 
 
 def add_rows(found: dict[type[records.Record], list[Any]], builder: RecordingBuilder, file: int) -> None:
@@ -78,10 +79,15 @@ def _add(builder: RecordingBuilder, table: str, file: int, rows: list[Any]) -> N
     units = {name: unit for name, _dtype, unit, _meaning in LIVE_TABLES[table]}
     for column in TABLES[table]:
         if column.name != "file":
-            convert = _converter(units[column.name], column.dtype, builder)
+            convert = _counted if column.name == "count" else _converter(units[column.name], column.dtype, builder)
             values = [convert(getattr(row, column.name, None)) for row in rows]
             columns[column.name] = np.array(values, dtype=column.dtype)
     builder.add(table, columns)
+
+
+def _counted(value: int | None) -> int:
+    """How often, of a record that stands for several; one that counts what cannot be stands for itself."""
+    return value if value is not None and 0 <= value <= _MOST else 1
 
 
 def _converter(unit: str, dtype: str, builder: RecordingBuilder) -> Callable[[Any], Any]:
@@ -91,8 +97,8 @@ def _converter(unit: str, dtype: str, builder: RecordingBuilder) -> Callable[[An
         return lambda value: NONE if value is None else int(bool(value))
     if dtype.startswith("float"):
         return lambda value: float("nan") if value is None else float(value)
-    low, high = (np.iinfo(dtype).min, np.iinfo(dtype).max) if dtype != "int64" else _INT
-    return lambda value: NONE if value is None else min(max(int(value), low), high)
+    most = np.iinfo(dtype).max if dtype != "int64" else LATEST_NS if unit == "ns" else _MOST
+    return lambda value: int(value) if value is not None and abs(value) <= most else NONE
 
 
 def _text(value: Any) -> str:

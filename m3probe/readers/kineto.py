@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from m3probe.model.recording import Device, EventCounts, Meta, RecordingBuilder, SourceFile
+from m3probe.model.recording import MOST_RANKS, Device, EventCounts, Meta, RecordingBuilder, SourceFile, time_or_none
 from m3probe.model.tables import NONE, Array
 from m3probe.plugs import Progress, Reader
 from m3probe.readers import _capture, _exported, _steps
@@ -19,8 +19,6 @@ from m3probe.readers.stream import TraceStream
 
 _RANK_IN_NAME = re.compile(r"rank[_-]?(\d+)")
 _CAPTURE_FILE = re.compile(r"graph_capture|(?:^|[\\/])capture_traces[\\/]")
-_MOST_RANKS = 2**20
-"""No job has more; a larger number is damage."""
 
 
 def sniff(_path: Path, head: bytes) -> bool:
@@ -90,9 +88,9 @@ def _source_file(
         path=str(path),
         kind="kineto",
         role=role,
-        rank=None if role == "frontend" or rank is None or not 0 <= rank < _MOST_RANKS else rank,
-        world_size=world if (world := _int(info.get("world_size"), None)) and 0 < world <= _MOST_RANKS else None,
-        base_time_ns=_int(stream.header.get("baseTimeNanoseconds"), None),
+        rank=None if role == "frontend" or rank is None or not 0 <= rank < MOST_RANKS else rank,
+        world_size=world if (world := _int(info.get("world_size"), None)) and 0 < world <= MOST_RANKS else None,
+        base_time_ns=time_or_none(_int(stream.header.get("baseTimeNanoseconds"), None)),
         size_bytes=stream.size_bytes,
         counts=counts,
         in_folder=in_folder,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from m3probe.errors import UnreadableInput
-from m3probe.model.recording import EventCounts, RecordingBuilder, SourceFile
+from m3probe.model.recording import MOST_RANKS, EventCounts, RecordingBuilder, SourceFile, time_or_none
 from m3probe.plugs import Progress, Reader
 from m3probe.readers._guest_census import add_census
 from m3probe.readers._guest_meta import with_guest
@@ -62,8 +62,8 @@ def read(path: Path, builder: RecordingBuilder, progress: Progress, *, in_folder
             path=str(path),
             kind="m3probe",
             role="guest",
-            rank=process.rank if process.rank >= 0 else None,
-            world_size=process.world_size if process.world_size > 0 else None,
+            rank=process.rank if 0 <= process.rank < MOST_RANKS else None,
+            world_size=process.world_size if 0 < process.world_size <= MOST_RANKS else None,
             base_time_ns=_base(found.get(records.Clock, [])),
             size_bytes=len(data),
             counts=EventCounts(truncated=bool(cut.why)),
@@ -116,4 +116,4 @@ def _process(path: Path, found: list[records.Process]) -> records.Process:
 
 def _base(clocks: list[records.Clock]) -> int | None:
     """Wall time at monotonic zero, so that start times of different hosts can be put on one axis."""
-    return clocks[0].wall_ns - clocks[0].mono_ns if clocks else None
+    return time_or_none(clocks[0].wall_ns - clocks[0].mono_ns) if clocks else None
