@@ -7,7 +7,7 @@ from itertools import islice
 
 from m3probe.present._numbers import UNKNOWN, plural
 from m3probe.present.escape import safe
-from m3probe.present.html._text import html, script_json
+from m3probe.present.html._text import html, script_json, shown
 from m3probe.present.html.pen import Pen
 from m3probe.present.html.section import anchor
 from m3probe.present.looks import look
@@ -111,6 +111,7 @@ def _number(cell: Cell) -> float | int | None:
 
 def marked(text: str, mark: str) -> str:
     """Text with the glyph and colour of its verdict or state word, as HTML."""
+    text = shown(text)
     if not mark:
         return html(text)
     glyph, style = look(mark)
@@ -136,7 +137,7 @@ def _data(lines: Sequence[Line], pen: Pen) -> dict[str, object]:
 
 
 def _packed(cell: Cell, texts: dict[str, int], looks: dict[tuple[str, str], int]) -> object:
-    text = texts.setdefault(safe(cell.text), len(texts))
+    text = texts.setdefault(shown(cell.text), len(texts))
     figure = _number(cell)
     if not cell.mark:
         return text if figure is None else [text, figure]

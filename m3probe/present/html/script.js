@@ -168,10 +168,16 @@
     if (!narrow() || !text || text.includes("<br>")) return title;
     return { ...title, text: text.replace(/(.{24,38}?) /g, "$1<br>") };
   };
+  // a matrix of more columns than a telephone has room for is moved sideways
+  const broad = (layout) => {
+    const columns = ((layout.xaxis || {}).tickvals || []).length;
+    if (printed) return { width: PAPER, autosize: false };
+    return narrow() && columns > 12 ? { width: 150 + 18 * columns, autosize: false } : {};
+  };
   const themed = (layout) => {
     const { ink, dim, line, ground } = colours();
     const made = {
-      ...layout, ...(printed && { width: PAPER, autosize: false }),
+      ...layout, ...broad(layout),
       legend: { ...layout.legend, ...(narrow() && { maxheight: 600 }) },
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
@@ -194,7 +200,7 @@
   // what a narrow page has no room for: numbers behind bars that reach past the edge, and a legend of many lines, which
   // would take its lines from the bars above it
   const fit = (canvas, layout) => {
-    const edge = canvas.getBoundingClientRect().right;
+    const edge = canvas.querySelector(".main-svg").getBoundingClientRect().right;
     const over = Math.max(0, ...[...canvas.querySelectorAll(".bartext")].map((text) => text.getBoundingClientRect().right - edge));
     const legend = narrow() && canvas.querySelector(".legend .bg");
     const lines = legend ? legend.getBoundingClientRect().height - LEGEND : 0;
@@ -230,7 +236,11 @@
       Plotly.react(canvas, short(data), themed(layout), config).then(() => fit(canvas, layout));
     }
   };
-  matchMedia("(max-width: 600px)").addEventListener("change", redraw);
+  let turning = 0;
+  matchMedia("(max-width: 600px)").addEventListener("change", () => {
+    clearTimeout(turning); // a window that is drawn smaller passes through many widths
+    turning = setTimeout(redraw, 150);
+  });
   // paper is white and narrower than a window: all plots are drawn for it, and for the screen again
   addEventListener("beforeprint", () => {
     printed = { theme: root.dataset.theme };
