@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from m3probe.analyzers._view import ms
 from m3probe.model.device_report import UnansweredRow
 from m3probe.model.recording import Recording
 from m3probe.model.tables import NONE
@@ -95,11 +96,21 @@ def _bytes(rec: Recording, tool: Tool) -> Iterator[_Said]:
 def _paths(rec: Recording, tool: Tool) -> Iterator[_Said]:
     unseen = int(rec.unseen_replays.sum())
     if unseen:
-        yield f"{unseen:,} graph launches show no kernel, so that no path in them is proven", tool.graphs
+        yield (
+            f"{unseen:,} graph launches show no kernel{_as_wholes(rec)}, so that no path in them is proven",
+            tool.graphs,
+        )
     elif len(rec.kernels) and not len(rec.launches):
         yield "kernels prove what ran; without calls of the host no graph launch could be seen", tool.calls
     if rec.meta.setup is None:
         yield "no trace tells what was configured and eligible", _RECIPE
+
+
+def _as_wholes(rec: Recording) -> str:
+    """Time of graphs that nsys recorded as one row each: the sum is known, and no kernel of it."""
+    graphs = rec.tables["whole_graphs"]
+    known = graphs["dur_ns"][graphs["timed"]]
+    return f" (as wholes they took {ms(int(known.sum()))} in sum)" if len(known) else ""
 
 
 def _queues(rec: Recording, tool: Tool) -> Iterator[_Said]:

@@ -111,6 +111,8 @@ def _told(ranks: Sequence[int], waits_ns: Array) -> str:
 def _finding(base: Basis, found: Aligned, files: dict[int, int], *, trusted: bool) -> Iterator[Finding]:
     waits, last = found.waits_ns, found.last
     most, late = int(np.argmax(waits)), int(np.argmax(last))
+    if not waits[most]:
+        return
     windows = base.windows.high - base.windows.low
     window = windows[_own(base, found, files[found.ranks[most]], most)]
     formula = f"time in collectives beyond the shortest rank's of each / {base.name} of rank {found.ranks[most]}"

@@ -46,6 +46,7 @@ WORDS: dict[str, type[StrEnum]] = {
 SPREAD = (
     report_module.TrustSection,
     report_module.SummarySection,
+    report_module.DevicesSection,
     report_module.ShapesSection,
     report_module.RepeatsSection,
     report_module.BytesSection,

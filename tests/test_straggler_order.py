@@ -85,6 +85,9 @@ def test_a_collective_without_a_time_leaves_the_order_open() -> None:
 
 def test_equal_ranks_are_not_told() -> None:
     assert straggler(recorded(Ran({0: FIRST, 1: FIRST}))) is None
+    nothing = [(RCCL, 1_000, 1_000)]
+    work = [*nothing, (GEMM, 2_000, 3_000)]  # the span of rank 0 is 0 ns
+    assert straggler(recorded(Ran({0: nothing}), Ran({1: work}, pid=502, path="502_results.json"))) is None
 
 
 def test_one_rank_alone_asks_for_the_others() -> None:
