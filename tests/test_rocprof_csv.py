@@ -233,7 +233,7 @@ def test_a_broken_kernel_trace_of_a_folder_is_a_loss(tmp_path: Path) -> None:
 
 def test_more_agents_than_a_host_has_are_refused(tmp_path: Path) -> None:
     rows = [kernel("a", 10, 30, agent=f"Agent {n}") for n in range(1_100)]
-    with pytest.raises(UnreadableInput, match="more than 1,024 agents"):
+    with pytest.raises(UnreadableInput, match="more than 1,024 devices"):
         of(table(tmp_path / "5_kernel_trace.csv", KERNELS, rows))
 
 
