@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from report_builder import full_report
 
 import m3probe
 from m3probe.model._dataframes import ROWS
+from m3probe.model.device_report import DeviceRow, DevicesSection, UnansweredRow
 from m3probe.model.report import Answer
 from m3probe.model.tables import TABLES, Table
 
@@ -100,7 +102,10 @@ def test_a_column_holds_only_the_texts_that_occur(rec: m3probe.Recording) -> Non
 
 
 def test_every_kind_of_row_is_a_frame_with_the_fields_of_its_type() -> None:
+    device = DeviceRow(0, 4, "Agent 4", 3, 4_200, 4_400, 4_200, 0.05, 0, 0, 0, None)
+    lacks = UnansweredRow("queues", "rocprofv3 sees no request", "pages of /metrics")
     report = full_report()
+    report = replace(report, answer=report.answer.plus(Answer((DevicesSection((device,), (lacks,)),))))
     for name, rows in ROWS.items():
         frame = report.df(name)
         assert frame.attrs["rows"] == name
@@ -110,6 +115,8 @@ def test_every_kind_of_row_is_a_frame_with_the_fields_of_its_type() -> None:
     assert report.summary is not None
     assert families["count"].tolist() == [row.count for row in report.summary.families]
     assert families["share"].dtype == "Float64"
+    assert report.df("devices")["overlap_share"].isna().tolist() == [True]
+    assert report.df("unanswered")["lacks"].tolist() == [lacks.lacks]
     assert set(report.df("planes")["plane"]) <= {"compute", "state", "comm"}
 
 
@@ -130,7 +137,9 @@ def test_rows_that_are_not_there_say_why() -> None:
     empty = m3probe.Report("ok", (), Answer())
     with pytest.raises(m3probe.UsageError, match="this report has no steps: their analyzer failed"):
         empty.df("steps")
-    with pytest.raises(m3probe.UsageError, match=r"no rows called 'kernels'\. Known are cells, families, findings"):
+    with pytest.raises(
+        m3probe.UsageError, match=r"no rows called 'kernels'\. Known are cells, counters, devices, families, findings"
+    ):
         empty.df("kernels")
     assert empty.df("findings").empty
 
