@@ -16,7 +16,7 @@ from m3probe.readers import _rocprof_csv as names
 from m3probe.readers import _rocprof_notes as notes
 from m3probe.readers._csv_columns import Block, CsvTable
 from m3probe.readers._process import MOST_DEVICES, add_process, check_devices, spans, workgroups
-from m3probe.readers._rocprof_agents import Agent, gpu_of, numbered, scheme_of, tell_ranks
+from m3probe.readers._rocprof_agents import Agent, agent_of, numbered, scheme_of, tell_ranks
 from m3probe.readers._rocprof_process import Gathered
 from m3probe.readers._rocprof_stats import add_stats
 from m3probe.readers.events import NO_TIME
@@ -197,6 +197,7 @@ class _Run:
 
         def file_of(device: int | None) -> SourceFile:
             label = "" if device is None else labels.get(device, "")
+            agent = agent_of(label, self.agents)
             return SourceFile(
                 path=str(path),
                 kind=KIND,
@@ -209,7 +210,8 @@ class _Run:
                 in_folder=in_folder,
                 pid=pid,
                 device=label,
-                gpu=gpu_of(label, self.agents) if label else None,
+                gpu=agent.gpu if agent else None,
+                node=agent.node if agent and agent.node >= 0 else None,
             )
 
         return file_of

@@ -109,10 +109,11 @@ class _Tool:
     ) -> Callable[[int | None], SourceFile]:
         """What is said of the file of one device; the records and losses of all stand at the first."""
         counts = iter([EventCounts(events_x=self.gathered.records(), lost_events=lost, truncated=results.cut)])
-        gpus = {agent.handle: agent.gpu for agent in self.agents if agent.gpu >= 0}
+        gpus = {agent.handle: agent for agent in self.agents if agent.gpu >= 0}
 
         def made(device: int | None) -> SourceFile:
             handle = self.labels.get(device, "") if device is not None else ""
+            agent = gpus.get(handle)
             return SourceFile(
                 path=str(path),
                 kind=KIND,
@@ -125,7 +126,8 @@ class _Tool:
                 in_folder=in_folder,
                 pid=self.pid,
                 device=handle,
-                gpu=gpus.get(handle),
+                gpu=agent.gpu if agent else None,
+                node=agent.node if agent and 0 <= agent.node < 2**31 else None,
             )
 
         return made
