@@ -77,6 +77,23 @@ def test_steps_phases_and_families_stand_beside_the_kernels(tmp_path: Path) -> N
     ]
 
 
+def test_a_family_fills_no_time_in_which_only_another_stream_runs(tmp_path: Path) -> None:
+    """A GEMM of 100 us on one stream, 10 us of attention beside it on another."""
+    events = [
+        launch(102.0, 1),
+        launch(104.0, 2),
+        kernel(110.0, 100.0, 1, GEMM, stream=7),
+        kernel(120.0, 10.0, 2, "_gqa_sparse_decode_kernel", stream=8),
+    ]
+    path = write_trace(tmp_path / "t.json", events, baseTimeNanoseconds=MIDNIGHT_NS)
+    export(path, "perfetto", tmp_path / "t.pftrace")
+    runs = perfetto(tmp_path / "t.pftrace")["rank 0", "families GPU 0"].slices
+    assert [(start - MIDNIGHT_NS, end - MIDNIGHT_NS, name) for start, end, name, _ in runs] == [
+        (110_000, 120_000, "gemm"),
+        (120_000, 130_000, "sparse_attention"),
+    ]
+
+
 def test_a_path_has_its_verdict_and_its_calls_in_each_step(tmp_path: Path) -> None:
     export(small(tmp_path), "perfetto", tmp_path / "t.pftrace")
     tracks = perfetto(tmp_path / "t.pftrace")
