@@ -33,7 +33,12 @@ def png() -> bytes:
         return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
     pixel = chunk(b"IDAT", zlib.compress(b"\0\0\0\0"))
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)) + pixel + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0))
+        + pixel
+        + chunk(b"IEND", b"")
+    )
 
 
 def zipped(*names: str) -> bytes:
