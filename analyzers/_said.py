@@ -68,10 +68,21 @@ def _rows(rec: Recording, steps: Array) -> str:
 
 def _ranks(rec: Recording, files: list[int]) -> str:
     """``rank 0: `` when several ranks were read; nothing to tell apart otherwise."""
-    ranks = sorted({rec.files[f].rank for f in files} - {None}, key=lambda r: r if r is not None else -1)
+    ranks = sorted({rank for f in files if (rank := rec.files[f].rank) is not None})
     if sum(f.role == "rank" for f in rec.files) < 2 or not ranks:
         return ""
-    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}: "
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(runs(ranks))}: "
+
+
+def runs(numbers: Sequence[int]) -> list[str]:
+    """Ascending numbers with each run of three or more as one (``0-63``): a claim of 64 ranks is read all the same."""
+    said: list[list[int]] = []
+    for number in numbers:
+        if said and said[-1][-1] == number - 1:
+            said[-1].append(number)
+        else:
+            said.append([number])
+    return [text for run in said for text in ([f"{run[0]}-{run[-1]}"] if len(run) > 2 else map(str, run))]
 
 
 def _cut(lines: tuple[str, ...]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ rank its own.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +27,8 @@ LEAST = 0.01
 """Share of step time below which waiting in collectives is not told: launches of equal ranks differ by as much."""
 SAME = 0.6
 """Share of the collectives that one rank enters last from which on it is the straggler; else ranks take turns."""
+TOLD = 8
+"""Ranks whose waiting a claim tells one by one."""
 _COMM = FAMILIES.index(Family.COMM)
 _ADVICE = (
     "Compare this rank with the others before any kernel: its clock and power (question device_health), its experts' rows "
@@ -123,6 +125,16 @@ def aligned(rec: Recording, files: dict[int, int], base: Basis) -> Aligned | Non
     return Aligned(ranks, every, kernels["dur_ns"][every], np.array(steps).T, skipped)
 
 
+def _told(ranks: Sequence[int], waits_ns: Array) -> str:
+    """What each rank waits; of more than a sentence holds, those that wait least and most."""
+    each = [f"rank {rank} {ms(float(ns))}" for rank, ns in zip(ranks, waits_ns, strict=True)]
+    if len(each) <= TOLD:
+        return ", ".join(each)
+    order = [each[at] for at in np.argsort(waits_ns, kind="stable")]
+    half = TOLD // 2
+    return f"{', '.join(order[:half])}, {len(each) - 2 * half} ranks between, {', '.join(order[-half:])}"
+
+
 def _finding(base: Basis, found: Aligned, *, trusted: bool) -> Iterator[Finding]:
     waits, last = found.waits_ns, found.last
     most, late = int(np.argmax(waits)), int(np.argmax(last))
@@ -134,7 +146,7 @@ def _finding(base: Basis, found: Aligned, *, trusted: bool) -> Iterator[Finding]
     one = bool(last[late] >= SAME)
     number, steps = found.rows.shape[1], found.steps.shape[1]
     order = np.argsort(-(found.dur_ns[most] - found.dur_ns.min(axis=0)), kind="stable")
-    told = ", ".join(f"rank {rank} {ms(float(ns))}" for rank, ns in zip(found.ranks, waits / steps, strict=True))
+    told = _told(found.ranks, waits / steps)
     who = (
         f"Rank {found.ranks[late]} enters {percent(float(last[late]))} of the collectives last"
         if one

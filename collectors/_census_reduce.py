@@ -118,7 +118,7 @@ def _text(raw: msgspec.Raw) -> str:
 def _sizes(raw: msgspec.Raw) -> tuple[int, ...]:
     try:
         found = msgspec.json.decode(raw, type=tuple[int, ...]) if bytes(raw) else ()
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return ()
     return found if all(0 < n < 2**31 for n in found) else ()
 

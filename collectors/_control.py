@@ -85,7 +85,7 @@ class Control:
     def _carried_out(self, received: bytes) -> Answer:
         try:
             message = _ASK.decode(next(payloads(received, Cut()), b""))
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             return Refused(text="the message is not one of this version", next_move="Use the same m3probe on both ends")
         try:
             return self._answer(message)

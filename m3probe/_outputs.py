@@ -51,7 +51,10 @@ class Outputs:
         Raises:
             UsageError: the file cannot be written, or is an input.
         """
-        if self.junit is None or is_stream(self.junit):
+        if self.junit is None:
+            return
+        apart("--junit", self.junit)
+        if is_stream(self.junit):
             return  # a pipe or device takes one report, not two
         spare("--junit", self.junit, self.inputs)
         self._junit(NOT_ENDED)
@@ -142,6 +145,23 @@ def spare(word: str, out: Path, inputs: Iterable[Path]) -> None:
     for path in inputs:
         if there and (said := stat_of(path)) is not None and os.path.samestat(said, there):
             raise UsageError(f"{word} would overwrite an input", where=str(path))
+
+
+def apart(word: str, out: Path) -> None:
+    """Refuse the file or pipe that stdout goes to: it would replace the result, or stand in the middle of it.
+
+    Raises:
+        UsageError: it is where stdout goes.
+    """
+    there = stat_of(out)
+    if there is None or not (stat.S_ISREG(there.st_mode) or stat.S_ISFIFO(there.st_mode)):
+        return
+    try:
+        result = os.fstat(1)
+    except OSError:
+        return  # stdout is closed
+    if os.path.samestat(there, result):
+        raise UsageError(f"{word} names what stdout goes to", where=str(out), next_move="Give it a file of its own")
 
 
 def is_stream(path: Path) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from m3probe import _streams, _writing
+from m3probe.errors import UsageError
 from m3probe.present.escape import safe
 
 if TYPE_CHECKING:
@@ -23,11 +24,16 @@ def begin_page(out: Path | None, inputs: Iterable[Path]) -> None:
     """Tell before the work why the page cannot be written.
 
     Raises:
-        UsageError: it would overwrite an input.
+        UsageError: it would overwrite an input, or plotly is not installed.
         UnwrittenResult: nothing can be written there.
     """
-    if out is not None:
-        _writing.begin("--html", out, inputs)
+    if out is None:
+        return
+    from m3probe.present.html._assets import plotly_file
+
+    if plotly_file() is None:  # installed with --no-deps, as into an image that serves
+        raise UsageError("--html needs plotly, which is not installed whole", next_move="pip install plotly")
+    _writing.begin("--html", out, inputs)
 
 
 def write_page(out: Path | None, made: Callable[[], str]) -> None:

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from m3probe._outputs import is_stream, spare
+from m3probe._outputs import apart, is_stream, spare
 from m3probe.errors import UnwrittenResult, UsageError
 
 PAGES = (".html", ".htm")
@@ -22,14 +22,23 @@ def begin(word: str, out: Path, inputs: Iterable[Path]) -> None:
         inputs: files and folders that are read.
 
     Raises:
-        UsageError: it is an input, or lies in a folder that is one and may be read there.
+        UsageError: it is an input, lies in a folder that is one and may be read there, or is where stdout goes.
         UnwrittenResult: there is no such folder, or nothing may be written in it.
     """
+    apart(word, out)
     if is_stream(out):
         return
     inputs = [*inputs]
+    try:
+        whole = out.resolve()
+        out.lstat()
+    except FileNotFoundError:
+        pass
+    except (OSError, RuntimeError) as error:  # a name that is too long; links in a circle (RuntimeError before 3.13)
+        why = getattr(error, "strerror", None) or "a link leads back to itself"
+        raise UnwrittenResult(f"cannot be written ({why})", where=str(out)) from error
     spare(word, out, inputs)
-    folder = out.parent
+    folder = whole.parent
     for path in inputs:
         # a page beside traces is where people want it, and no reader takes one
         if (
@@ -42,7 +51,7 @@ def begin(word: str, out: Path, inputs: Iterable[Path]) -> None:
     if out.is_dir():
         raise UnwrittenResult("is a folder", where=str(out), next_move=f"Give {word} the name of a file")
     if not folder.is_dir():
-        raise UnwrittenResult("has no folder to be written in", where=str(out), next_move=f"mkdir -p {folder}")
+        raise UnwrittenResult("has no folder to be written in", where=str(out), next_move=f"mkdir -p {folder if out.is_symlink() else out.parent}")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UnwrittenResult("may not be written: its folder is closed to you", where=str(out))
 

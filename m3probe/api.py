@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from os import PathLike
+from collections.abc import Iterable, Sequence
+from os import PathLike, fspath
 from pathlib import Path
 
 from m3probe.errors import UsageError
@@ -106,7 +106,9 @@ def judge(recording: Recording | Source, rules: RulesFile | Source, report: Repo
     from m3probe._path_calls import judged
     from m3probe.rules import load_rules
 
-    wanted = rules if isinstance(rules, RulesFile) else load_rules(Path(rules))
+    if report is not None:
+        _result(report, Report)
+    wanted = rules if isinstance(rules, RulesFile) else load_rules(_path(rules))
     rec = _opened(recording)
     return judged(wanted, rec, (report or reported(rec)).answer)
 
@@ -165,7 +167,11 @@ def to_text(found: Report | CompareReport | Judgement, width: int = 100) -> str:
     Args:
         found: from ``analyze``, ``compare`` or ``judge``.
         width: of a line at most, in cells; a judgement has a line for each rule, of any length.
+
+    Raises:
+        UsageError: it is no such result.
     """
+    _result(found, Report, CompareReport, Judgement)
     if isinstance(found, Report):
         from m3probe.present.text import report_text
 
@@ -184,7 +190,11 @@ def to_json(found: Report | CompareReport | Judgement) -> str:
 
     Args:
         found: from ``analyze`` (docs/report.schema.json), ``compare`` (docs/compare.schema.json) or ``judge``.
+
+    Raises:
+        UsageError: it is no such result.
     """
+    _result(found, Report, CompareReport, Judgement)
     from m3probe.present.json import compare_json, report_json
     from m3probe.present.verdict_text import judgement_json
 
@@ -197,6 +207,7 @@ def to_markdown(found: Judgement) -> str:
     """A judgement as a table for an issue or a step's summary, the worst first; foreign text cannot break it."""
     from m3probe.present.github import summary
 
+    _result(found, Judgement)
     return summary(found)
 
 
@@ -209,7 +220,28 @@ def _opened(recording: Recording | Source) -> Recording:
 
 def _paths(said: Sequence[Source | Sequence[Source]]) -> tuple[Path, ...]:
     """One after the other; a text is a path, never a list of letters."""
-    return tuple(Path(path) for one in said for path in ((one,) if isinstance(one, str | PathLike) else one))
+    several = ((one,) if isinstance(one, str | PathLike | bytes) or not isinstance(one, Iterable) else one for one in said)
+    return tuple(_path(path) for group in several for path in group)
+
+
+def _path(said: object) -> Path:
+    # a `PathLike` may stand for bytes too, and an operating system takes no NUL
+    path = fspath(said) if isinstance(said, str | PathLike) else None
+    if not isinstance(path, str) or "\0" in path:
+        what = f"{said!r:.80} is no path" if isinstance(said, str | bytes) else f"a {type(said).__name__} is no path"
+        raise UsageError(what, next_move="Give the name of a file or folder as str or Path")
+    return Path(path)
+
+
+def _result(found: object, *known: type) -> None:
+    """Whether it can be told.
+
+    Raises:
+        UsageError: it is nothing that a function of this module returns.
+    """
+    if not isinstance(found, known):
+        names = " or ".join(each.__name__ for each in known)
+        raise UsageError(f"a {type(found).__name__} is no {names}", next_move="Give what analyze, compare or judge returned")
 
 
 def _workload(
@@ -225,7 +257,13 @@ def _workload(
     from m3probe.recipe.asking import Server
     from m3probe.workload import sizes_fit
 
+    for word, size in (("tp", tp), ("ep", ep)):
+        if size is not None and (isinstance(size, bool) or not isinstance(size, int)):
+            raise UsageError(f"{word}={size!r:.40} is no number of ranks", next_move="Give a whole number")
+    for word, text in (("vllm", vllm), ("gpu", gpu)):
+        if text is not None and not isinstance(text, str):
+            raise UsageError(f"{word}={text!r:.40} is no text", next_move="Give it as the command line takes it")
     sizes_fit(tp, ep)
-    config = None if model_config is None else Path(model_config)
-    server = None if recipe is None else Server(file=Path(recipe), vllm=vllm, gpu=gpu, model_config=config)
+    config = None if model_config is None else _path(model_config)
+    server = None if recipe is None else Server(file=_path(recipe), vllm=vllm, gpu=gpu, model_config=config)
     return Workload(config, tp, ep, server)

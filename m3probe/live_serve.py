@@ -120,7 +120,7 @@ class Serving:
                 said = _output(child)
             self._child = None
             return msgspec.json.decode(said, type=ToldReport) if child.returncode == 0 else None
-        except (OSError, msgspec.MsgspecError):
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return None
 
 

@@ -107,5 +107,5 @@ def _decoded(received: bytes) -> Answer:
         raise Unreached(f"its answer is cut ({cut.why or 'empty'})")
     try:
         return _ANSWER.decode(payload)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return Refused(text="its answer is not one of this version", next_move="Use the same m3probe on both ends")

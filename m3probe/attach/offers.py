@@ -148,5 +148,5 @@ def _json(reply: Reply) -> Any:
         return None
     try:
         return msgspec.json.decode(reply.body)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

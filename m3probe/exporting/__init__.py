@@ -64,6 +64,8 @@ def asked(to: str, paths: Sequence[Path], out: Path | None, *, force: bool = Fal
     folder = form.folder(out, paths)
     place = Place(out or Path(_stem(paths[0]) + form.suffixes[folder]), folder, force, tuple(paths))
     place.check()
+    if form.read:
+        place.outside()
     return Asked(to, form, place, host)
 
 

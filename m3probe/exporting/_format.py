@@ -41,6 +41,7 @@ class Format:
         folder: (``--out``, inputs) -> whether it is a folder of files rather than one file.
         needs: modules that it imports, all of the extra ``export``.
         host: whether ``--host`` changes it.
+        read: our own reader takes it: among the inputs it would be counted with them the next time.
         write: (export, fresh path beside the target) -> files, and what was left out.
     """
 
@@ -50,6 +51,7 @@ class Format:
     write: Callable[[Export, Path], Written]
     needs: tuple[str, ...] = ()
     host: bool = False
+    read: bool = False
 
 
 def one_file(_out: Path | None, _paths: Sequence[Path]) -> bool:

@@ -60,6 +60,18 @@ class Place:
             raise UsageError("it exists already", where=where, next_move="Give another --out, or --force to replace it")
         self._replaceable()
 
+    def outside(self) -> None:
+        """Whether it lies in none of the folders that are read.
+
+        Raises:
+            UsageError: it does, and would be read with the recording that it was made of.
+        """
+        real = self.target.resolve()
+        for path in self.inputs:
+            if path.is_dir() and real.is_relative_to(path.resolve()):
+                what = f"lies in the input folder {path}, where it would be read as a second recording of the same kernels"
+                raise UsageError(what, where=str(self.target), next_move="Give --out another folder")
+
     def _replaceable(self) -> None:
         where, real = str(self.target), self.target.resolve()
         if any(path.resolve() == real or real in path.resolve().parents for path in self.inputs):

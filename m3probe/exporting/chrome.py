@@ -161,4 +161,4 @@ def _of_file(rec: Recording, file: int) -> dict[str, Any]:
     return head
 
 
-FORMAT = Format("Chrome JSON", (".m3probe.json.gz", "-chrome"), folder, write)
+FORMAT = Format("Chrome JSON", (".m3probe.json.gz", "-chrome"), folder, write, read=True)

@@ -62,7 +62,7 @@ class _Grids(dict[bytes, int]):
     def __missing__(self, key: bytes) -> int:
         try:
             value = _GRID.decode(key)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             value = None
         sound = value is not None and all(0 < n < 2**31 for n in value)
         found = self[key] = self._builder.dims.intern(value) if value and sound else NONE

@@ -51,7 +51,8 @@ class Damage:
         self.guessed += other.guessed
 
 
-UNDECODABLE = (msgspec.MsgspecError, RecursionError)
+# UnicodeDecodeError: what msgspec up to 0.21 raises for bytes that are no UTF-8 (0.23 has an error of its own)
+UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What decoding raises on damage; RecursionError: nested a thousand levels deep."""
 
 

@@ -91,7 +91,7 @@ def records(data: bytes | memoryview, cut: Cut, start: int = 0) -> Iterator[AnyR
 def _decoded(payload: bytes, cut: Cut) -> Iterator[AnyRecord]:
     try:
         yield _DECODER.decode(payload)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         cut.skipped += 1
 
 

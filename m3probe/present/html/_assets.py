@@ -6,6 +6,7 @@ import base64
 import hashlib
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 
 PLOTLY = "plotly.min.js"
 
@@ -16,23 +17,29 @@ def own(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
+def plotly_file() -> Path | None:
+    """Where plotly.js lies, beside ``plotly``, which is not imported: that takes longer than the whole report."""
+    from importlib.util import find_spec
+
+    try:
+        spec = find_spec("plotly")
+    except ValueError:  # a module without a spec stands in its place
+        return None
+    folders = spec.submodule_search_locations if spec else None
+    return next((found for folder in folders or () if (found := Path(folder, "package_data", PLOTLY)).is_file()), None)
+
+
 @cache
 def plotly() -> str:
-    """plotly.js, 4.8 MB; read beside ``plotly`` without importing it, which takes longer than the whole report.
+    """plotly.js, 4.8 MB.
 
     Raises:
         FileNotFoundError: plotly is not installed whole.
     """
-    from importlib.util import find_spec
-    from pathlib import Path
-
-    spec = find_spec("plotly")
-    folders = spec.submodule_search_locations if spec else None
-    for folder in folders or ():
-        found = Path(folder, "package_data", PLOTLY)
-        if found.is_file():
-            return found.read_text(encoding="utf-8")
-    raise FileNotFoundError(f"plotly's {PLOTLY} is not installed")
+    found = plotly_file()
+    if found is None:
+        raise FileNotFoundError(f"plotly's {PLOTLY} is not installed")
+    return found.read_text(encoding="utf-8")
 
 
 def digest(script: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from m3probe.present._numbers import fixed
 from m3probe.present.html._tables import marked
-from m3probe.present.html._text import html
+from m3probe.present.html._text import html, shown
 from m3probe.present.sheets.sheet import Bars, Curve, Strip
 
 WIDE, HIGH, THICK = 1000.0, 120.0, 26.0
@@ -20,7 +20,7 @@ def bars(one: Bars) -> str:
         rows.append(
             f'<li><span class="label">{marked(bar.label, bar.mark)}</span>'
             f'<span class="track" aria-hidden="true"><span style="width:{100 * share:.2f}%"></span></span>'
-            f'<span class="value">{html(bar.text)}</span></li>'
+            f'<span class="value">{html(shown(bar.text))}</span></li>'
         )
     return f'<div class="chart"><p class="title">{html(one.title)}</p><ul class="bars">{"".join(rows)}</ul></div>'
 

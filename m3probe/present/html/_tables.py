@@ -7,7 +7,7 @@ from itertools import islice
 
 from m3probe.present._numbers import UNKNOWN, plural
 from m3probe.present.escape import safe
-from m3probe.present.html._text import html, script_json
+from m3probe.present.html._text import html, script_json, shown
 from m3probe.present.html.pen import Pen
 from m3probe.present.html.section import anchor
 from m3probe.present.looks import look
@@ -19,6 +19,8 @@ MOST = 1_000
 """Rows of one table that a page holds at all; what is beyond is told with where it can be had."""
 LONG = 34
 """Characters from which on a cell wraps."""
+CARDS = 24
+"""Columns of which ``style.css`` knows how to write the name before a cell."""
 
 
 def table(grid: Grid, pen: Pen, most: int = MOST) -> str:
@@ -28,7 +30,7 @@ def table(grid: Grid, pen: Pen, most: int = MOST) -> str:
         return f'<p class="said dim">{title}{html(grid.empty)}</p>'
     lines = list(islice(iter(grid.lines), most))
     at = len(lines) if len(lines) <= FIRST + SLACK else FIRST
-    wraps = [_wraps(column, place, lines[:at]) for place, column in enumerate(grid.columns)]
+    wraps = [_wraps(column, place, lines) for place, column in enumerate(grid.columns)]
     name = f"table-{next(pen.ids)}"
     kinds = [_kind(column, wrap) for column, wrap in zip(grid.columns, wraps, strict=True)]
     head = "".join(
@@ -40,7 +42,7 @@ def table(grid: Grid, pen: Pen, most: int = MOST) -> str:
         f'<div class="table"><p class="title" id="{name}">{html(grid.title)} '
         f'<span class="count">{plural(len(grid.lines), "row")}</span></p>'
         f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{name}">'
-        f'<table aria-labelledby="{name}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+        f'<table aria-labelledby="{name}"{_cards(grid.columns, wraps)}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
         f"{rest}{_left(len(grid.lines), len(lines), at)}</div>"
     )
 
@@ -55,6 +57,20 @@ def _left(every: int, held: int, shown: int) -> str:
             "<code>--json</code> and <code>m3probe tui</code> have all of them.</p>"
         )
     return said
+
+
+def _cards(columns: Sequence[Column], wraps: Sequence[bool]) -> str:
+    """A table of sentences is cards on a telephone: its columns' names as ``style.css`` writes them before each cell."""
+    if not any(wraps) or len(columns) > CARDS:
+        return ""
+    names = ";".join(f"--c{place}:{_css(column.name)}" for place, column in enumerate(columns, 1))
+    return f' class="cards" style="{html(names)}"'
+
+
+def _css(text: str) -> str:
+    """A string of CSS in which no character of a foreign name means anything (CSS Syntax 3, 4.3.7)."""
+    plain = "".join(char if char.isalnum() and char.isascii() else f"\\{ord(char):x} " for char in safe(text))
+    return f"'{plain}'"
 
 
 def _wraps(column: Column, place: int, lines: Sequence[Line]) -> bool:
@@ -95,6 +111,7 @@ def _number(cell: Cell) -> float | int | None:
 
 def marked(text: str, mark: str) -> str:
     """Text with the glyph and colour of its verdict or state word, as HTML."""
+    text = shown(text)
     if not mark:
         return html(text)
     glyph, style = look(mark)
@@ -120,7 +137,7 @@ def _data(lines: Sequence[Line], pen: Pen) -> dict[str, object]:
 
 
 def _packed(cell: Cell, texts: dict[str, int], looks: dict[tuple[str, str], int]) -> object:
-    text = texts.setdefault(safe(cell.text), len(texts))
+    text = texts.setdefault(shown(cell.text), len(texts))
     figure = _number(cell)
     if not cell.mark:
         return text if figure is None else [text, figure]

@@ -7,7 +7,11 @@ import math
 from html import escape
 from typing import Any
 
+from m3probe.present._page import middle_cut
 from m3probe.present.escape import safe
+
+MOST_CHARS = 2_000
+"""Of one text on a page: a name of 100,000 characters in each of 1,000 rows would make it one of 100 MB."""
 
 # Inside <script> only these can end it or begin a comment; as JSON's own escapes they mean the same.
 _IN_SCRIPT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
@@ -16,6 +20,12 @@ _IN_SCRIPT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 def html(text: str) -> str:
     """``text`` for an element or a quoted attribute, what controls how text is shown spelt out."""
     return escape(safe(text), quote=True)
+
+
+def shown(text: str) -> str:
+    """``text`` as a page writes it: printable, and cut in the middle, with its length, where it is longer than any name."""
+    spelt = safe(text)
+    return spelt if len(spelt) <= MOST_CHARS else f"{middle_cut(spelt, MOST_CHARS)} ({len(text):,} characters)"
 
 
 def script_json(value: Any) -> str:

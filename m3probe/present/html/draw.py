@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from m3probe.present.html._charts import bars, curve, strip
 from m3probe.present.html._tables import MOST, marked, table
-from m3probe.present.html._text import html
+from m3probe.present.html._text import html, shown
 from m3probe.present.html.pen import Pen
 from m3probe.present.sheets.sheet import Bars, Block, Curve, Grid, Said, Strip
 
@@ -45,5 +45,5 @@ def said(one: Said) -> str:
     text = _KEY.sub("", one.text)
     kind = " dim" if one.dim else " calc" if text.startswith("= ") else ""
     label = None if one.mark else _LABEL.match(text)
-    named = f"<b>{html(label[1])}</b> {html(text[label.end() :])}" if label else ""
+    named = f"<b>{html(label[1])}</b> {html(shown(text[label.end() :]))}" if label else ""
     return f'<p class="said{kind}">{named or marked(text, one.mark)}</p>'

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from urllib.parse import unquote
 
 from m3probe.model.view import View
 from m3probe.present._numbers import plural
@@ -20,7 +21,7 @@ LIMITS = {"finding": 150, "evidence": 300, "path": 100, "step": 16, "source": 64
 """Linked pages of each kind at most; a kind that is not named here is a section of its own, or none."""
 LAST = "step"
 """Steps that findings name come before those of the table of all steps, so that they are taken after all else."""
-_TITLES = {"finding": "Finding", "evidence": "Evidence", "path": "Fast path", "source": "Source", "run": "Run"}
+_TITLES = {"finding": "Finding", "path": "Fast path", "source": "Source", "run": "Run"}
 
 
 @dataclass(slots=True)
@@ -78,8 +79,15 @@ def _section(view: View, opens: str, found: Linked) -> Section | None:
     except KeyError as error:
         found.why[opens] = str(error.args[0])
         return None
-    word = _TITLES.get(_kind(opens), "")
-    return Section(f"{word}: {sheet.title}" if word else sheet.title, opens, sheet.blocks)
+    return Section(_title(opens, sheet.title), opens, sheet.blocks)
+
+
+def _title(opens: str, title: str) -> str:
+    """A sheet's title is short because a path of titles leads to it; here fifty tables of kernels stand in one list."""
+    kind, *which = (unquote(word) for word in opens.split("/"))
+    if kind == "evidence":
+        return f"Evidence {int(which[1]) + 1} of {which[0]}: {title}"
+    return f"{_TITLES[kind]}: {title}" if kind in _TITLES else title
 
 
 def _kind(opens: str) -> str:

@@ -154,20 +154,31 @@
   waken(document);
 
   // --- plots
+  const PAPER = 690; // CSS pixels between the margins of A4 and Letter, of which a plot leaves a little
+  const LEGEND = 24; // and of a line of a legend, for which each plot has room
+  let printed = null;
   const colours = () => {
     const of = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
     return { ink: of("ink"), dim: of("dim"), line: of("line"), ground: of("ground"), panel: of("panel") };
   };
+  const narrow = () => innerWidth <= 600 && !printed;
   // an axis title does not wrap by itself, and a phone would cut it
   const wrapped = (title) => {
     const text = title && title.text;
-    if (innerWidth > 600 || !text || text.includes("<br>")) return title;
+    if (!narrow() || !text || text.includes("<br>")) return title;
     return { ...title, text: text.replace(/(.{24,38}?) /g, "$1<br>") };
+  };
+  // a matrix of more columns than a telephone has room for is moved sideways
+  const broad = (layout) => {
+    const columns = ((layout.xaxis || {}).tickvals || []).length;
+    if (printed) return { width: PAPER, autosize: false };
+    return narrow() && columns > 12 ? { width: 150 + 18 * columns, autosize: false } : {};
   };
   const themed = (layout) => {
     const { ink, dim, line, ground } = colours();
     const made = {
-      ...layout,
+      ...layout, ...broad(layout),
+      legend: { ...layout.legend, ...(narrow() && { maxheight: 600 }) },
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: getComputedStyle(document.body).fontFamily, size: 12, ...layout.font, color: ink },
@@ -186,12 +197,26 @@
     modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
   };
   const drawn = new Map();
+  // what a narrow page has no room for: numbers behind bars that reach past the edge, and a legend of many lines, which
+  // would take its lines from the bars above it
+  const fit = (canvas, layout) => {
+    const edge = canvas.querySelector(".main-svg").getBoundingClientRect().right;
+    const over = Math.max(0, ...[...canvas.querySelectorAll(".bartext")].map((text) => text.getBoundingClientRect().right - edge));
+    const legend = narrow() && canvas.querySelector(".legend .bg");
+    const lines = legend ? legend.getBoundingClientRect().height - LEGEND : 0;
+    const more = { ...(over && { "margin.r": 16 + Math.ceil(2 * over) }), ...(lines > 0 && { height: layout.height + lines }) };
+    if (Object.keys(more).length) Plotly.relayout(canvas, more);
+  };
+  const short = (traces) =>
+    !narrow() ? traces : traces.map((each) =>
+      each.mode === "text" ? { ...each, text: each.text.map((text) => text.replace(/^((?:\S+ ){3}).+/, "$1...")) } : each);
   const draw = (figure) => {
     if (drawn.has(figure) || typeof Plotly === "undefined") return;
     const { data, layout } = JSON.parse(figure.querySelector("script.figure").textContent);
-    drawn.set(figure, layout);
+    drawn.set(figure, { data, layout });
     const canvas = figure.querySelector(".canvas");
-    Plotly.newPlot(canvas, data, themed(layout), config).then(() => {
+    Plotly.newPlot(canvas, short(data), themed(layout), config).then(() => {
+      fit(canvas, layout);
       canvas.on("plotly_click", ({ points }) => {
         const [target] = [points[0] && points[0].customdata].flat();
         if (typeof target === "string" && target) go(target);
@@ -205,11 +230,30 @@
     { rootMargin: "600px" },
   );
   figures.forEach((each) => watch.observe(each));
-  addEventListener("beforeprint", () => figures.forEach(draw));
-  const recolour = () => {
-    for (const [figure, layout] of drawn) Plotly.react(figure.querySelector(".canvas"),
-      figure.querySelector(".canvas").data, themed(layout), config);
+  const redraw = () => {
+    for (const [figure, { data, layout }] of drawn) {
+      const canvas = figure.querySelector(".canvas");
+      Plotly.react(canvas, short(data), themed(layout), config).then(() => fit(canvas, layout));
+    }
   };
+  let turning = 0;
+  matchMedia("(max-width: 600px)").addEventListener("change", () => {
+    clearTimeout(turning); // a window that is drawn smaller passes through many widths
+    turning = setTimeout(redraw, 150);
+  });
+  // paper is white and narrower than a window: all plots are drawn for it, and for the screen again
+  addEventListener("beforeprint", () => {
+    printed = { theme: root.dataset.theme };
+    root.dataset.theme = "light";
+    figures.forEach(draw);
+    redraw();
+  });
+  addEventListener("afterprint", () => {
+    if (printed.theme) root.dataset.theme = printed.theme;
+    else delete root.dataset.theme;
+    printed = null;
+    redraw();
+  });
 
   // --- light and dark
   const asked = matchMedia("(prefers-color-scheme: dark)");
@@ -224,11 +268,11 @@
       // a browser that keeps nothing for files: the choice holds until the page is left
     }
     name();
-    recolour();
+    redraw();
   });
   asked.addEventListener("change", () => {
     name();
-    recolour();
+    redraw();
   });
   name();
   here();

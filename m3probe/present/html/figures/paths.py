@@ -135,7 +135,7 @@ def _texts(shown: Matrix) -> list[dict[str, object]]:
     for y, line in enumerate(_verdicts(shown)):
         for x, verdict in enumerate(line):
             if verdict:
-                text = _text(verdict, narrow=narrow and x > 0)
+                text = _text(verdict, narrow=narrow)
                 words_at[palette.VERDICT.get(verdict, FAINT).startswith(FAINT)].append((x, y, text))
     return [
         {
