@@ -51,7 +51,11 @@ def begin(word: str, out: Path, inputs: Iterable[Path]) -> None:
     if out.is_dir():
         raise UnwrittenResult("is a folder", where=str(out), next_move=f"Give {word} the name of a file")
     if not folder.is_dir():
-        raise UnwrittenResult("has no folder to be written in", where=str(out), next_move=f"mkdir -p {folder if out.is_symlink() else out.parent}")
+        raise UnwrittenResult(
+            "has no folder to be written in",
+            where=str(out),
+            next_move=f"mkdir -p {folder if out.is_symlink() else out.parent}",
+        )
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UnwrittenResult("may not be written: its folder is closed to you", where=str(out))
 

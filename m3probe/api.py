@@ -220,7 +220,9 @@ def _opened(recording: Recording | Source) -> Recording:
 
 def _paths(said: Sequence[Source | Sequence[Source]]) -> tuple[Path, ...]:
     """One after the other; a text is a path, never a list of letters."""
-    several = ((one,) if isinstance(one, str | PathLike | bytes) or not isinstance(one, Iterable) else one for one in said)
+    several = (
+        (one,) if isinstance(one, str | PathLike | bytes) or not isinstance(one, Iterable) else one for one in said
+    )
     return tuple(_path(path) for group in several for path in group)
 
 
@@ -241,7 +243,9 @@ def _result(found: object, *known: type) -> None:
     """
     if not isinstance(found, known):
         names = " or ".join(each.__name__ for each in known)
-        raise UsageError(f"a {type(found).__name__} is no {names}", next_move="Give what analyze, compare or judge returned")
+        raise UsageError(
+            f"a {type(found).__name__} is no {names}", next_move="Give what analyze, compare or judge returned"
+        )
 
 
 def _workload(

@@ -69,7 +69,9 @@ class Place:
         real = self.target.resolve()
         for path in self.inputs:
             if path.is_dir() and real.is_relative_to(path.resolve()):
-                what = f"lies in the input folder {path}, where it would be read as a second recording of the same kernels"
+                what = (
+                    f"lies in the input folder {path}, where it would be read as a second recording of the same kernels"
+                )
                 raise UsageError(what, where=str(self.target), next_move="Give --out another folder")
 
     def _replaceable(self) -> None:
