@@ -91,7 +91,9 @@ def test_a_table_of_kernels_that_took_no_time_has_no_shares(tmp_path: Path) -> N
 
 def test_findings_on_counters_have_no_place_on_a_time_line(tmp_path: Path) -> None:
     values = {"TCC_EA0_RDREQ_sum": 2**21, "TCC_EA0_RDREQ_32B_sum": 0, "SQ_WAVES": 5}
-    path = counter_kit.counted(tmp_path, values, "gfx950")
+    folder = tmp_path / "in"
+    folder.mkdir()
+    path = counter_kit.counted(folder, values, "gfx950")
     rec = open_recording([path])
     report = pipeline.report(rec)
     assert {one.table for finding in report.answer.findings for one in finding.evidence} & {"counter_values"}
