@@ -103,6 +103,6 @@ def test_findings_on_counters_have_no_place_on_a_time_line(tmp_path: Path) -> No
 
 
 def test_a_cell_of_a_tuned_table_is_not_told_at_length() -> None:
-    with pytest.raises(UnreadableInput, match="column cu_num: 'a{80}' is no whole number") as caught:
+    with pytest.raises(UnreadableInput, match=r"column cu_num: 'a{80}' is no whole number") as caught:
         read_tuned_table(b"cu_num,M,N,K,us\n" + b"a" * 9_000 + b",1,1,1,5.5\n", "gemm.csv")
     assert len(str(caught.value)) < 200
