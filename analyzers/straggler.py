@@ -105,7 +105,8 @@ def _told(ranks: Sequence[int], waits_ns: Array) -> str:
         return ", ".join(each)
     order = [each[at] for at in np.argsort(waits_ns, kind="stable")]
     half = TOLD // 2
-    return f"{', '.join(order[:half])}, {len(each) - 2 * half} ranks between, {', '.join(order[-half:])}"
+    between = len(each) - 2 * half
+    return f"{', '.join(order[:half])}, {between} rank{'s' if between > 1 else ''} between, {', '.join(order[-half:])}"
 
 
 def _finding(base: Basis, found: Aligned, files: dict[int, int], *, trusted: bool) -> Iterator[Finding]:

@@ -17,14 +17,16 @@ from m3probe.model.recording import MOST_TEXT, Note, Recording, RecordingBuilder
 from m3probe.plugs import Progress, Reader
 from m3probe.readers.census_link import with_census
 from m3probe.readers.chunks import Chunks
+from m3probe.readers.magic import kind_of, next_move
 from m3probe.registry import Shelf
 
 READERS = Shelf("m3probe.readers", "READER", Reader)
 _BY_CONTENT = tuple(f"{suffix}{gz}" for suffix in (".log", ".prom", ".txt", ".jsonl", ".csv") for gz in ("", ".gz"))
 """Suffixes that every program uses: such a file is taken where a reader knows its beginning, and is no loss otherwise."""
 _DATABASES = tuple(f"{suffix}{gz}" for suffix in (".db", ".rpd", ".rocpd", ".sqlite", ".sqlite3") for gz in ("", ".gz"))
-_PERFETTO = tuple(f"{suffix}{gz}" for suffix in (".pftrace", ".perfetto-trace", ".pb") for gz in ("", ".gz"))
-_SUFFIXES = (".json", ".json.gz", ".m3p", *_DATABASES, *_PERFETTO, *_BY_CONTENT)
+_TRACES = tuple(f"{suffix}{gz}" for suffix in (".pftrace", ".perfetto-trace") for gz in ("", ".gz"))
+"""Suffixes that promise a trace: such a file that is none is a loss."""
+_SUFFIXES = (".json", ".json.gz", ".m3p", *_DATABASES, *_TRACES, ".pb", ".pb.gz", *_BY_CONTENT)
 _HEAD = 256 * 1024
 _NOWHERE = {errno.ENOENT, errno.ENOTDIR}
 _MISSPELT = _NOWHERE | {errno.ENAMETOOLONG, errno.ELOOP}
@@ -90,8 +92,8 @@ class _Intake:
             no_trace = UnreadableInput(
                 "the folder holds no trace",
                 where=str(folder),
-                next_move="m3probe looks for *.json and *.json.gz torch-profiler traces, also in folders below; and for "
-                "server logs, metrics pages and benchmark results",
+                next_move="m3probe looks for traces of torch's profiler, rocprofv3, RPD, nsys and Perfetto, also in folders below; "
+                "and for server logs, metrics pages and benchmark results",
             )
             self.unread.append(no_trace)
         left = set(files).difference(traces)
@@ -175,7 +177,10 @@ class _Intake:
 
 def _leads_out(path: Path, folder: Path) -> bool:
     """Whether ``path`` is a link to what is not below ``folder`` anyway."""
-    return path.is_symlink() and not path.resolve().is_relative_to(folder.resolve())
+    try:
+        return path.is_symlink() and not path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):  # a path too long, a circle of links: walking on tells it
+        return False
 
 
 def _stat(path: Path) -> os.stat_result:
@@ -193,7 +198,10 @@ def _reader_in_folder(path: Path, readers: list[Reader]) -> Reader | None:
         return _sniffed(path, head, readers)
     # Nothing (a gzip of nothing), or JSON that ends before it is known of what: it may be all that is left of a trace.
     cut = not text or (len(head) < _HEAD and _is_json(text) and text[-1:] not in (b"}", b"]"))
-    return _sniffed(path, head, readers) or (_trace_reader(readers) if cut else None)
+    found = _sniffed(path, head, readers) or (_trace_reader(readers) if cut else None)
+    if found is None and path.name.endswith(_TRACES):
+        raise _foreign(path, head)
+    return found
 
 
 def _reader_for(path: Path, readers: list[Reader]) -> Reader:
@@ -206,12 +214,20 @@ def _reader_for(path: Path, readers: list[Reader]) -> Reader:
         return reader
     if _is_json(head.lstrip()):
         return _trace_reader(readers)
-    what = "the file holds no data" if not head.strip() else "not a trace: the content is not JSON"
-    raise UnreadableInput(
-        what,
+    raise _foreign(path, head)
+
+
+def _foreign(path: Path, head: bytes) -> UnreadableInput:
+    """What a file is that no reader knows."""
+    words = kind_of(head, path.name)
+    packed = " inside gzip" if words and Chunks(path).is_gzip else ""
+    what = f"{words}{packed}: no profiler data" if words else "no profiler data: bytes of no kind that is known"
+    return UnreadableInput(
+        "the file holds no data" if not head.strip() else f"not a trace: {what} (the content is not JSON)",
         where=str(path),
-        next_move="m3probe reads torch-profiler (Chrome) traces, plain or gzip, folders of them, logs of vLLM, "
-        "pages of /metrics and benchmark results",
+        next_move=next_move(words)
+        or "m3probe reads traces of torch's profiler, rocprofv3, RPD, nsys (exported to SQLite) and Perfetto, plain or gzip, "
+        "folders of them, counters, logs of vLLM, pages of /metrics and benchmark results (docs/formats.md)",
     )
 
 

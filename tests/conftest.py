@@ -13,11 +13,11 @@ os.environ.pop("GITHUB_ACTIONS", None)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Workers of ``-n auto``: for the whole suite one more than cores, 2 to 8; none where files or tests are named.
+    """Workers of ``-n auto``: for the whole suite as many as cores, 2 to 8; none where files or tests are named.
 
-    One more, as a third of the suite's time is waiting for processes. A worker collects all 9,000 tests for itself (11 s),
-    which one test is not worth, and named live tests share their servers. Beyond 8 the longest file decides.
+    Not more than cores: some tests hold answers to a time. A worker collects all 9,000 tests for itself (11 s), which one
+    test is not worth, and named live tests share their servers. Beyond 8 the longest file decides.
     """
     if config.args_source is not config.ArgsSource.TESTPATHS:
         return 0
-    return min(8, len(os.sched_getaffinity(0)) + 1)
+    return min(8, max(2, len(os.sched_getaffinity(0))))

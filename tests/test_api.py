@@ -230,3 +230,27 @@ def test_runs_are_compared_by_the_names_that_are_given() -> None:
 def test_runs_that_cannot_be_compared_are_usage_errors(runs, named, said) -> None:
     with pytest.raises(m3probe.UsageError, match=said):
         m3probe.compare(*runs, **named)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: m3probe.open_recording(None), "a NoneType is no path"),
+        (lambda: m3probe.open_recording([["a"]]), "a list is no path"),
+        (lambda: m3probe.open_recording(b"a"), "b'a' is no path"),
+        (lambda: m3probe.open_recording("a\0b"), r"'a\x00b' is no path"),
+        (lambda: m3probe.open_recording("a", tp="4"), "tp='4' is no number of ranks"),
+        (lambda: m3probe.open_recording("a", ep=True), "ep=True is no number of ranks"),
+        (lambda: m3probe.open_recording("a", recipe="r", vllm=33), "vllm=33 is no text"),
+        (lambda: m3probe.compare("a", 3), "a int is no path"),
+        (lambda: m3probe.judge("a", {}), "a dict is no path"),
+        (lambda: m3probe.judge("a", "r", "x"), "a str is no Report"),
+        (lambda: m3probe.to_text(None), "a NoneType is no Report or CompareReport or Judgement"),
+        (lambda: m3probe.to_json("x"), "a str is no Report or CompareReport or Judgement"),
+        (lambda: m3probe.to_markdown({}), "a dict is no Judgement"),
+    ],
+)
+def test_what_is_no_path_and_no_result_is_a_usage_error(call, said) -> None:
+    with pytest.raises(m3probe.UsageError) as caught:
+        call()
+    assert str(caught.value).startswith(said)

@@ -35,6 +35,16 @@ def run(monkeypatch: pytest.MonkeyPatch, *words: str | Path) -> int:
     return cli.main()
 
 
+def test_what_our_reader_takes_is_not_written_among_its_inputs(
+    traced: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(traced.parent)
+    assert run(monkeypatch, ".", "--to", "chrome", "--out", "here/twin.json") == 2
+    assert "lies in the input folder ., where it would be read as a second recording" in capsys.readouterr().err
+    assert run(monkeypatch, ".", "--to", "perfetto", "--out", "here/line.pftrace") == 0
+    assert run(monkeypatch, traced, "--to", "chrome", "--out", "here/twin.json") == 0
+
+
 def test_words_are_those_of_the_table() -> None:
     assert tuple(exporting.FORMATS) == _export_words.FORMATS
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fuzz import running
 from fuzz.running import formats, run
 
 from m3probe.present import escape
 from m3probe.readers import kineto
+from m3probe.readers._process import Process
 
 EXAMPLES = 4
 
@@ -33,17 +35,31 @@ def planted(monkeypatch: pytest.MonkeyPatch, seconds: float = 60.0) -> str:
     return run("kineto", seconds, 1, 400).failure
 
 
-def test_a_kernel_that_is_lost_without_a_word_is_seen(monkeypatch: pytest.MonkeyPatch, kept: Path) -> None:
+def test_a_failing_example_is_kept(monkeypatch: pytest.MonkeyPatch, kept: Path) -> None:
     whole = kineto.Gather.column
 
-    def shorter(self: Any, *where: str) -> Any:
+    def longer(self: Any, *where: str) -> Any:
         column = whole(self, *where)
-        return column[: max(1, len(column) - 1)] if where[0] == "kernels" else column
+        return column + 1 if where == ("kernels", "dur_ns") else column
 
-    monkeypatch.setattr(kineto.Gather, "column", shorter)
-    assert "AssertionError" in planted(monkeypatch)
+    monkeypatch.setattr(kineto.Gather, "column", longer)
+    assert "kernel_time_ns" in planted(monkeypatch)
     (folder,) = kept.iterdir()
     assert {path.name for path in folder.iterdir()} > {"WHY.txt"}
+
+
+@pytest.mark.parametrize("name", ["rocprof_csv", "rocprof_json", "rocpd", "rpd", "nsys", "perfetto_trace"])
+def test_a_nanosecond_that_is_lost_is_seen(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    whole = Process.put
+
+    def shorter(self: Process, part: str, **columns: Any) -> None:
+        if part == "kernels":
+            columns["dur_ns"] = np.maximum(columns["dur_ns"] - 1, 0)
+        whole(self, part, **columns)
+
+    monkeypatch.setattr(Process, "put", shorter)
+    monkeypatch.setattr(running, "SHRINKING_S", 0.1)
+    assert "kernel_time_ns" in run(name, 60.0, 1, 100).failure
 
 
 def test_an_error_of_no_known_kind_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

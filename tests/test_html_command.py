@@ -77,6 +77,43 @@ def test_tells_before_the_work_what_stops_it(
     assert said.out == ""
 
 
+@pytest.mark.parametrize("name", ["n" * 300 + ".html", "loop.html", "dangling.html"])
+def test_names_that_nothing_can_be_written_under_are_told_before_the_work(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "loop.html").symlink_to("loop.html")
+    (tmp_path / "dangling.html").symlink_to("nowhere/page.html")
+    if name == "loop.html" and sys.version_info >= (3, 13):
+        pytest.skip("from 3.13 on a link to itself resolves to itself, and the page takes its place")
+    assert run(monkeypatch, "analyze", tmp_path / "no-such-trace.json", "--html", tmp_path / name) == 3
+    said = capsys.readouterr()
+    assert name in said.err
+    assert "no-such-trace" not in said.err
+
+
+def test_where_stdout_goes_takes_no_page(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, trace: Path
+) -> None:
+    result = tmp_path / "result.txt"
+    result.write_text("")
+    there, real = result.stat(), os.fstat
+    monkeypatch.setattr(os, "fstat", lambda handle: there if handle == 1 else real(handle))
+    assert run(monkeypatch, "analyze", trace, "--html", result) == 2
+    assert "--html names what stdout goes to" in capsys.readouterr().err
+    assert run(monkeypatch, "assert", "m3-mxfp8", trace, "--junit", result) == 2
+    assert "--junit names what stdout goes to" in capsys.readouterr().err
+    assert result.read_text() == ""
+    assert run(monkeypatch, "analyze", trace, "--html", tmp_path / "other.html") == 0
+
+
+def test_without_plotly_the_page_is_refused_before_the_work(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    assert run(monkeypatch, "analyze", tmp_path / "no-such-trace.json", "--html", tmp_path / "p.html") == 2
+    assert "--html needs plotly, which is not installed whole. pip install plotly" in capsys.readouterr().err
+
+
 def test_full_disk_leaves_the_result_and_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], trace: Path
 ) -> None:

@@ -12,18 +12,18 @@ from report_builder import full_report
 from tree import ROOT
 
 from m3probe.model.view import View, Word
-from m3probe.present.html._assets import digest
+from m3probe.present.html._assets import digest, own
 from m3probe.present.html._plots import figures_of
-from m3probe.present.html._tables import FIRST, MOST, table
-from m3probe.present.html._text import html, script_json
+from m3probe.present.html._tables import CARDS, FIRST, MOST, marked, table
+from m3probe.present.html._text import MOST_CHARS, html, script_json
 from m3probe.present.html.document import PLOTS, report_html
 from m3probe.present.html.draw import block
 from m3probe.present.html.linked import LIMITS, linked
 from m3probe.present.html.page import page
 from m3probe.present.html.pen import Pen
 from m3probe.present.html.section import Section, anchor
-from m3probe.present.sheets.sheet import Bar, Bars, Cell, Column, Curve, Grid, Line, Said, Strip
-from m3probe.present.sheets.targets import target
+from m3probe.present.sheets.sheet import Bar, Bars, Cell, Column, Curve, Grid, Lens, Line, Said, Strip
+from m3probe.present.sheets.targets import sheet_of, target
 from m3probe.viewing.offline import PathFeed
 
 SAMPLES = ROOT / "samples"
@@ -184,6 +184,33 @@ def test_short_tables_stand_whole_and_long_ones_keep_the_rest_as_data() -> None:
     assert "m3probe tui" in data["texts"][data["rows"][0][1]]
 
 
+def test_columns_names_stand_before_the_cells_of_a_card_whatever_is_in_them() -> None:
+    columns = (Column("claim", wide=True), Column("at <b>;}'"))
+    lines = (Line("a", (Cell("x"), Cell("1"))),)
+    said = table(Grid("t", columns, lines), Pen(()))
+    # 0x20 is the blank, 3c < 3e > 3b ; 7d } 27 ': each as CSS spells it, so that none of them ends the name or the element
+    assert ' class="cards" style="--c1:&#x27;claim&#x27;;--c2:&#x27;at\\20 \\3c b\\3e \\3b \\7d \\27 &#x27;"' in said
+    narrow = Grid("t", (Column("a"), Column("b")), lines)
+    assert "cards" not in table(narrow, Pen(()))
+    many = Grid(
+        "t", (Column("c0", wide=True), *(Column(f"c{n}") for n in range(1, 25))), (Line("a", (Cell("x"),) * 25),)
+    )
+    assert "cards" not in table(many, Pen(()))
+    assert f"nth-child({CARDS})" in own("style.css")
+    assert f"nth-child({CARDS + 1})" not in own("style.css")
+
+
+def test_a_long_text_far_down_wraps_its_column_and_no_text_fills_a_page() -> None:
+    lines = [Line(str(n), (Cell("k" * (100_000 if n == FIRST + 50 else 3)),)) for n in range(FIRST + 60)]
+    said = table(Grid("t", (Column("name"),), lines), Pen(()))
+    assert '<th scope="col" class="w">' in said
+    assert len(said) < 10_000
+    assert "k" * 600 + "\\u2026" in said  # as JSON spells the mark of what was cut
+    assert "k (100,000 characters)" in said
+    assert len(marked("m" * 100_000, "")) == MOST_CHARS + len(" (100,000 characters)")
+    assert marked("m" * MOST_CHARS, "") == "m" * MOST_CHARS
+
+
 def test_rows_beyond_the_limit_are_told() -> None:
     assert "left out" not in table(grid(MOST), Pen(()))
     assert "7 of 1,007 rows are left out" in table(grid(MOST + 7), Pen(()))
@@ -227,6 +254,21 @@ def test_steps_above_the_limit_are_left_out_and_those_of_findings_come_first() -
     later = linked(view, [Section("S", "s", (Grid("g", (Column("c"),), [*lines[15:], finding]),))])
     first = next(opens for opens in later.sections if opens.startswith("step/"))
     assert first not in {line.opens for line in lines[15:]}
+
+
+def test_pieces_of_evidence_are_told_apart() -> None:
+    view = view_of(GRAPH)
+    lines = [Line("e", (Cell("a"),), target("evidence", "next_bottleneck.idle", 0))]
+    found = linked(view, [Section("S", "s", (Grid("g", (Column("c"),), lines),))])
+    assert found.sections[lines[0].opens].title == "Evidence 1 of next_bottleneck.idle: steps rows"
+    titles = [
+        each.title
+        for each in linked(
+            view, [Section("S", "findings", sheet_of("findings", view, Lens()).blocks)]
+        ).sections.values()
+    ]
+    pieces = [title for title in titles if title.startswith("Evidence")]
+    assert len(set(pieces)) == len(pieces) > 20
 
 
 # --- what the page says -------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from test_recipe import run
+from command_kit import ran
 
 from m3probe.fastpaths import fast_paths
 from m3probe.gates import gates
@@ -24,11 +24,11 @@ def test_every_part_of_an_entry_is_shown(name: str) -> None:
 
 
 def test_the_command_prints_it_and_suggests_a_name() -> None:
-    done = run("recipe", "--explain", "quick_reduce")
+    done = ran("recipe", "--explain", "quick_reduce")
     assert done.returncode == 0
     assert "VLLM_ROCM_QUICK_REDUCE_QUANTIZATION" in done.stdout
     assert "measured" in done.stdout
-    wrong = run("recipe", "--explain", "quick_reduc")
+    wrong = ran("recipe", "--explain", "quick_reduc")
     assert wrong.returncode == 2
     assert "Did you mean quick_reduce?" in wrong.stderr
-    assert run("recipe", "--explain", "quick_reduce", "--json").returncode == 2
+    assert ran("recipe", "--explain", "quick_reduce", "--json").returncode == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from arithmetic import check
 from builders import kernel, launch, recording, step, write_trace
@@ -12,6 +13,8 @@ from recording_kit import process, write
 from steps import DECODE, EXPERTS, FLASH, GEMM
 
 from m3probe.analyzers import draft, expert_skew, straggler
+from m3probe.analyzers._said import runs
+from m3probe.analyzers.straggler import TOLD
 from m3probe.model.findings import Finding
 from m3probe.model.report import Answer
 from m3probe.schema import records
@@ -62,6 +65,15 @@ def test_the_rank_that_enters_last_is_named_and_the_others_wait(tmp_path: Path) 
     assert "Rank 1 enters 100.0 % of the collectives last" in finding.claim
     assert "rank 0 0.080 ms, rank 1 0.000 ms, rank 2 0.020 ms" in finding.claim
     assert "6 collectives in 3 step(s) of rank 0" in finding.evidence[0].observed
+
+
+def test_of_many_ranks_those_that_wait_least_and_most_are_told() -> None:
+    # rank n waits n us
+    least = "rank 0 0.000 ms, rank 1 0.001 ms, rank 2 0.002 ms, rank 3 0.003 ms"
+    most = "rank 5 0.005 ms, rank 6 0.006 ms, rank 7 0.007 ms, rank 8 0.008 ms"
+    told = straggler._told(range(TOLD + 1), np.arange(TOLD + 1) * 1000)
+    assert told == f"{least}, 1 rank between, {most}"
+    assert straggler._told(range(TOLD), np.arange(TOLD) * 1000).count("rank ") == TOLD
 
 
 def test_ranks_that_take_turns_are_no_straggler(tmp_path: Path) -> None:
@@ -205,3 +217,11 @@ def test_a_first_graph_that_is_not_most_of_the_step_tells_nothing(tmp_path: Path
     rec = recording(tmp_path, drafting(1000.0, 10, target=target, behind=behind))
     finding = only(draft.ANALYZER.judge(rec, Answer()))
     assert (finding.id, finding.bound) == ("draft.unproven", None)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [([], []), ([3], ["3"]), ([0, 1], ["0", "1"]), ([0, 1, 2], ["0-2"]), ([0, 2, 3, 4, 5, 7], ["0", "2-5", "7"])],
+)
+def test_runs_of_ranks_are_told_as_one(numbers: list[int], said: list[str]) -> None:
+    assert runs(numbers) == said

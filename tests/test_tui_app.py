@@ -17,7 +17,9 @@ from m3probe.model.view import SourceState, View, Word
 from m3probe.present.sheets.sheet import Grid, Said, Sheet
 from m3probe.tui.app import M3ProbeApp
 from m3probe.tui.desk import Desk
+from m3probe.tui.polling import Arrived
 from m3probe.tui.screens.problem import ProblemScreen
+from m3probe.tui.widgets.heading import Heading
 
 Told = Callable[[M3ProbeApp, Pilot], Awaitable[None]]
 
@@ -270,11 +272,11 @@ def test_from_160_columns_what_a_line_opens_stands_beside_it() -> None:
 def test_a_key_in_four_million_lines_is_answered_from_what_is_seen() -> None:
     async def then(it: M3ProbeApp, pilot: Pilot) -> None:
         await pilot.press("4")
-        made, begun = MANY.made, time.perf_counter()
+        made, begun = MANY.made, time.thread_time()  # work, however busy the machine is
         for _ in range(20):
             it.pages.action_page_down()
             it.pages.page.render_line(0)
-        assert (time.perf_counter() - begun) / 20 < 0.05
+        assert (time.thread_time() - begun) / 20 < 0.05
         assert MANY.made - made < 20 * 200
         await pilot.press("g")
 
@@ -284,9 +286,9 @@ def test_a_key_in_four_million_lines_is_answered_from_what_is_seen() -> None:
 def test_sorting_millions_of_lines_does_not_hold_up_a_key() -> None:
     async def then(it: M3ProbeApp, pilot: Pilot) -> None:
         await pilot.press("4")
-        begun = time.perf_counter()
+        begun = time.thread_time()
         it.pages.action_sort()
-        assert time.perf_counter() - begun < 0.05
+        assert time.thread_time() - begun < 0.05
         assert it.pages.page.grid.busy
         await pilot.press("j")
         assert it.pages.page.at == 1
@@ -389,3 +391,14 @@ def test_what_stands_first_is_not_scrolled_away_when_it_grows() -> None:
                 assert shown_page.parts.row_of(shown_page.at) - shown_page.top == before
 
     asyncio.run(go())
+
+
+def test_a_view_that_arrives_while_the_viewer_ends_is_no_fault() -> None:
+    async def then(it: M3ProbeApp, pilot: Pilot) -> None:
+        await it.pages.query_one(Heading).remove()  # widgets go one after the other
+        it.post_message(Arrived(view(Word.LIVE)))
+        await pilot.pause()
+        assert it.desk.view is not None
+        assert it.desk.view.word is Word.LIVE
+
+    running(StillFeed([view()]), then)

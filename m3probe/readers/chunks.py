@@ -59,14 +59,15 @@ class Chunks:
     def __iter__(self) -> Iterator[bytes]:
         try:
             with self.path.open("rb") as stream:
-                yield from self._inflated(stream) if self.is_gzip else iter(lambda: stream.read(CHUNK_BYTES), b"")
+                yield from self._inflated(stream) if self.is_gzip else _pieces(stream, self.size_bytes, CHUNK_BYTES)
         except OSError as error:
             raise UnreadableInput(f"reading failed ({error.strerror})", where=str(self.path)) from error
 
     def _inflated(self, stream: IO[bytes]) -> Iterator[bytes]:
         given = 0
         inflater, damaged = _inflater()
-        data = stream.read(GZIP_READ_BYTES)
+        pieces = _pieces(stream, self.size_bytes, GZIP_READ_BYTES)
+        data = next(pieces, b"")
         while data:
             try:
                 chunk = inflater.decompress(data, CHUNK_BYTES)
@@ -81,9 +82,9 @@ class Chunks:
                 yield chunk
             data = inflater.unconsumed_tail
             if inflater.eof:  # a file may hold several members, one after the other
-                data = inflater.unused_data or stream.read(GZIP_READ_BYTES)
+                data = inflater.unused_data or next(pieces, b"")
                 inflater, _ = _inflater() if data else (inflater, ())
-            data = data or stream.read(GZIP_READ_BYTES)
+            data = data or next(pieces, b"")
         self.cut = not inflater.eof
 
     def _bomb(self, given: int) -> UnreadableInput:
@@ -93,6 +94,13 @@ class Chunks:
             where=str(self.path),
             next_move="Where you trust it, inflate it yourself and name what comes out",
         )
+
+
+def _pieces(stream: IO[bytes], size: int, most: int) -> Iterator[bytes]:
+    """The file as long as it was when it was opened: one that is written faster than it is read would never end."""
+    while size > 0 and (data := stream.read(min(most, size))):
+        size -= len(data)
+        yield data
 
 
 def _salvaged(path: Path, given: int) -> Iterator[bytes]:

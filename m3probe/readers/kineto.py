@@ -17,7 +17,7 @@ from m3probe.readers._notes import notes_of
 from m3probe.readers._rows import Rows, plausible
 from m3probe.readers.stream import TraceStream
 
-_RANK_IN_NAME = re.compile(r"rank[_-]?(\d+)")
+_RANK_IN_NAME = re.compile(r"rank[_-]?([0-9]+)")
 _CAPTURE_FILE = re.compile(r"graph_capture|(?:^|[\\/])capture_traces[\\/]")
 
 

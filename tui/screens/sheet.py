@@ -108,6 +108,8 @@ class SheetScreen(Doing):
 
     def around(self) -> None:
         """Head, banner and foot; each is painted only where it says something new."""
+        if not all(self.query(kind) for kind in (Heading, Banner, Foot)):
+            return  # a view arrived while the app ends, whose widgets go one after the other
         desk, heading, foot = self.desk, self.query_one(Heading), self.query_one(Foot)
         heading.trail = self.crumbs()
         heading.title = desk.view.title if desk.view else "m3probe"

@@ -233,7 +233,10 @@
   const redraw = () => {
     for (const [figure, { data, layout }] of drawn) {
       const canvas = figure.querySelector(".canvas");
-      Plotly.react(canvas, short(data), themed(layout), config).then(() => fit(canvas, layout));
+      const made = themed(layout);
+      Plotly.react(canvas, short(data), made, config)
+        .then(() => made.width || Plotly.Plots.resize(canvas)) // a width that was set stays where nothing else changed
+        .then(() => fit(canvas, layout));
     }
   };
   let turning = 0;

@@ -37,7 +37,8 @@ PAGES: dict[str, tuple[str, str]] = {
 
 def target(*words: str | int) -> str:
     """A target of its words, whatever is in them: ``target("finding", "a/b")``."""
-    return "/".join(quote(str(word), safe="") for word in words)
+    # a file's name that is no UTF-8 holds lone surrogates
+    return "/".join(quote(str(word), safe="", errors="surrogatepass") for word in words)
 
 
 def sheet_of(opened: str, view: View, lens: Lens) -> Sheet:
@@ -46,7 +47,7 @@ def sheet_of(opened: str, view: View, lens: Lens) -> Sheet:
     Raises:
         KeyError: nothing of this name is in the view any more; the message says what.
     """
-    what, *which = (unquote(word) for word in opened.split("/"))
+    what, *which = (unquote(word, errors="surrogatepass") for word in opened.split("/"))
     module, name = PAGES[what]
     adapter: Adapter = getattr(import_module(f"m3probe.present.sheets.{module}"), name)
     return adapter(view, lens, *which)
