@@ -45,7 +45,14 @@ def test_kernels_lie_at_their_nanosecond_with_what_is_known_of_them(tmp_path: Pa
         (130_500, 134_750),
         (210_000, 220_000),
     ]
-    args = {"family": "gemm", "grid": "3 x 2 x 1", "op": "aten::mm", "dims": "[[2, 8], [8, 4]]", "step": 0, "correlation": 1}
+    args = {
+        "family": "gemm",
+        "grid": "3 x 2 x 1",
+        "op": "aten::mm",
+        "dims": "[[2, 8], [8, 4]]",
+        "step": 0,
+        "correlation": 1,
+    }
     assert stream[0][2:] == (GEMM, args)
     overlap = tracks["rank 0", "GPU 0 stream 7 (overlaps 1)"].slices
     assert [(start - MIDNIGHT_NS, end - MIDNIGHT_NS) for start, end, _, _ in overlap] == [(215_000, 225_001)]
