@@ -92,8 +92,8 @@ class _Intake:
             no_trace = UnreadableInput(
                 "the folder holds no trace",
                 where=str(folder),
-                next_move="m3probe looks for *.json and *.json.gz torch-profiler traces, also in folders below; and for "
-                "server logs, metrics pages and benchmark results",
+                next_move="m3probe looks for torch-profiler traces, output of rocprofv3, rocpd, RPD, nsys exports, Perfetto "
+                "traces, counters, logs, metrics pages and benchmark results, also in folders below (docs/formats.md)",
             )
             self.unread.append(no_trace)
         left = set(files).difference(traces)
