@@ -29,6 +29,7 @@ def begin(word: str, out: Path, inputs: Iterable[Path]) -> None:
     if is_stream(out):
         return
     inputs = [*inputs]
+    whole = out
     try:
         whole = out.resolve()
         out.lstat()

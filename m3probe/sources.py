@@ -92,8 +92,8 @@ class _Intake:
             no_trace = UnreadableInput(
                 "the folder holds no trace",
                 where=str(folder),
-                next_move="m3probe looks for torch-profiler traces, output of rocprofv3, rocpd, RPD, nsys exports, Perfetto "
-                "traces, counters, logs, metrics pages and benchmark results, also in folders below (docs/formats.md)",
+                next_move="m3probe looks for traces of torch's profiler, rocprofv3, RPD, nsys and Perfetto, also in folders below; "
+                "and for server logs, metrics pages and benchmark results",
             )
             self.unread.append(no_trace)
         left = set(files).difference(traces)
@@ -226,8 +226,8 @@ def _foreign(path: Path, head: bytes) -> UnreadableInput:
         "the file holds no data" if not head.strip() else f"not a trace: {what} (the content is not JSON)",
         where=str(path),
         next_move=next_move(words)
-        or "m3probe reads torch-profiler (Chrome) traces, plain or gzip, folders of them, logs of vLLM, "
-        "pages of /metrics and benchmark results",
+        or "m3probe reads traces of torch's profiler, rocprofv3, RPD, nsys (exported to SQLite) and Perfetto, plain or gzip, "
+        "folders of them, counters, logs of vLLM, pages of /metrics and benchmark results (docs/formats.md)",
     )
 
 

@@ -16,6 +16,7 @@ from m3probe.errors import UnreadableInput
 from m3probe.model.report import Report
 from m3probe.present.json import report_json
 from m3probe.present.text import report_text
+from m3probe.readers.tuned_tables import read_tuned_table
 from m3probe.schema import records
 from m3probe.sources import open_recording
 
@@ -99,3 +100,9 @@ def test_findings_on_counters_have_no_place_on_a_time_line(tmp_path: Path) -> No
     assert {one.table for finding in report.answer.findings for one in finding.evidence} & {"counter_values"}
     with pytest.raises(UnreadableInput, match="nothing to export"):
         exporting.asked("chrome", [path], tmp_path / "out").write(rec, report)
+
+
+def test_a_cell_of_a_tuned_table_is_not_told_at_length() -> None:
+    with pytest.raises(UnreadableInput, match=r"column cu_num: 'a{80}' is no whole number") as caught:
+        read_tuned_table(b"cu_num,M,N,K,us\n" + b"a" * 9_000 + b",1,1,1,5.5\n", "gemm.csv")
+    assert len(str(caught.value)) < 200

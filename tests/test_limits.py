@@ -17,11 +17,10 @@ from limits_kit import Ran, bomb
 
 from m3probe.errors import M3ProbeError, UnreadableInput
 from m3probe.model.recording import MOST_TEXT, Strings
-from m3probe.readers import _families, chunks, kineto
+from m3probe.readers import chunks, kineto
 from m3probe.readers.chunks import Chunks
 from m3probe.readers.eval_results import read_cosines, read_scores
 from m3probe.rules import load_rules
-from m3probe.schema.verdicts import Outcome
 from m3probe.sources import open_recording
 
 EVENT = b'{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":1,"args":{"device":0,"stream":7,"correlation":1}},'
@@ -143,25 +142,6 @@ def test_long_texts_are_cut_and_stay_apart() -> None:
     assert strings.shortened == 2
     assert max(map(len, strings.texts)) == MOST_TEXT
     assert strings.texts[0].endswith(" characters, crc32 " + strings.texts[0][-9:])
-
-
-def test_of_a_million_names_the_most_frequent_have_a_family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_families, "MOST_NAMES", 2)
-    names = [
-        "Memcpy a",
-        "x",
-        "ncclDevKernel_AllReduce_Sum",
-        "ncclDevKernel_AllReduce_Sum",
-        "fused_moe_kernel",
-        "fused_moe_kernel",
-    ]
-    rec = open_recording(
-        [write_trace(tmp_path / "a.json", [kernel(10.0 * i, 2.0, 0, n) for i, n in enumerate(names, 1)])]
-    )
-    known = dict(zip(names, rec.kernels["family"].tolist(), strict=True))
-    assert known["Memcpy a"] == known["x"] != known["fused_moe_kernel"]
-    assert [n.count for n in rec.notes if n.word == "many_names"] == [4]
-    assert rec.outcome is Outcome.PARTIAL
 
 
 RANKS = {

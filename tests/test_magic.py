@@ -107,8 +107,7 @@ KINDS: dict[str, tuple[Callable[[], bytes], str]] = {
     "a.sh": (lambda: b"#!/bin/sh\necho\n", "a script"),
     "a.wav": (sound, "a WAV sound"),
     "a.txt.gz": (lambda: gzip.compress(b"dear diary,\n"), "text inside gzip"),
-    "a.ncu-rep": (lambda: b"NVR\0" + bytes(60), "Nsight Compute"),
-    "a.nsys-rep": (lambda: bytes(range(256)), "Nsight Systems"),
+    "a.report": (lambda: b"NVR\0" + bytes(60), "Nsight Compute"),
     "a.npy": (array, "a NumPy array"),
     "a.json": (lambda: b"\x7fELF" + bytes(60), "an ELF program"),
     "a.pb": (lambda: b"\x0a\x04\x12\x02ab" * 40, "bytes of no kind that is known"),
@@ -134,6 +133,18 @@ def test_inspect_says_what_it_is_and_that_it_is_no_trace(
     assert words in err
     assert "not a trace" in err and "no profiler data" in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "move"), [("a.nsys-rep", "nsys export --type sqlite"), ("a.ncu-rep", "Record the run with nsys")]
+)
+def test_reports_of_nsight_are_told_by_their_name_with_the_way_on(
+    name: str, move: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_bytes(bytes(range(256)))
+    status, out, err = run(["inspect", "--no-progress", str(tmp_path / name)], monkeypatch, capsys)
+    assert (status, out) == (3, "")
+    assert "a report of Nsight" in err and move in err
 
 
 def test_a_mixed_folder_holds_no_trace(

@@ -39,7 +39,6 @@ SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
 """(place, bytes, what it is)."""
 _MOVES = {
     "a report of NVIDIA Nsight Compute (.ncu-rep)": "It holds counters of single kernels; record a time line: nsys, or torch's profiler",
-    "a report of NVIDIA Nsight Systems (.nsys-rep)": "Export it: nsys export --type sqlite",
     "a tar archive": "Unpack it, and name the folder",
     "a zip archive": "Unpack it, and name the folder",
     "data packed by zstd": "Unpack it first: m3probe reads gzip alone",
@@ -68,8 +67,6 @@ def kind_of(head: bytes, name: str = "") -> str:
         name: of the file; its end tells apart what shares a signature (a checkpoint, a sheet and an archive are zip).
     """
     head = head[:_LOOKED]
-    if name.endswith((".nsys-rep", ".qdrep")):
-        return "a report of NVIDIA Nsight Systems (.nsys-rep)"
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _zipped(head, name)
     for place, magic, words in SIGNATURES:

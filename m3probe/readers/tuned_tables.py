@@ -20,6 +20,8 @@ _KERNELS = ("kernelname1", "kernelname2", "kernelname")
 _CHOICES = (*_KERNELS, "us", "kernelid", "solidx")
 _SHAPE = re.compile(r"tn_(\d{1,18})_(\d{1,18})_(\d{1,18})(?:_ld(?:_\d+){3})?")
 _DTYPES = {"BFloat16": "bfloat16", "Half": "float16", "float": "float32", "Float": "float32"}
+MOST_TOLD = 80
+"""Characters of a cell that an error tells."""
 _NEXT = "Give an AITER *_tuned_fmoe.csv or *_tuned_gemm.csv, or TunableOp's results file"
 
 
@@ -105,7 +107,7 @@ class _Row:
             return None
         number = _float(text)
         if number is None or not number.is_integer() or number < 0:
-            raise UnreadableInput(f"column {name}: {text!r} is no whole number", where=self.at)
+            raise UnreadableInput(f"column {name}: {text[:MOST_TOLD]!r} is no whole number", where=self.at)
         return int(number)
 
     def switch(self, name: str) -> bool | None:
@@ -114,7 +116,7 @@ class _Row:
         if text is None:
             return None
         if text.lower() not in ("0", "1", "true", "false"):
-            raise UnreadableInput(f"column {name}: {text!r} is neither 0 nor 1", where=self.at)
+            raise UnreadableInput(f"column {name}: {text[:MOST_TOLD]!r} is neither 0 nor 1", where=self.at)
         return text.lower() in ("1", "true")
 
     def time(self, name: str) -> float | None:
@@ -122,7 +124,7 @@ class _Row:
         text = self.text(name)
         number = _float(text) if text else None
         if text and number is None and text.lower() not in ("nan", "inf", "-inf"):
-            raise UnreadableInput(f"column {name}: {text!r} is no number", where=self.at)
+            raise UnreadableInput(f"column {name}: {text[:MOST_TOLD]!r} is no number", where=self.at)
         return number
 
 
@@ -179,7 +181,7 @@ def _tunableop_row(cells: list[str], line: tuple[int, str], where: str) -> Tuned
     millis = _float(cells[3]) if len(cells) > 3 else None
     if shape is None or (len(cells) > 3 and millis is None):
         raise UnreadableInput(
-            f"{','.join(cells[1:])!r} is no tn_N_M_K shape with a kernel and a time", where=_at(where, line)
+            f"{','.join(cells[1:])[:MOST_TOLD]!r} is no tn_N_M_K shape with a kernel and a time", where=_at(where, line)
         )
     n, m, k = (int(size) for size in shape.groups())
     word = cells[0].removeprefix("GemmTunableOp_").removesuffix("_TN")
