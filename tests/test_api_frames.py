@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from report_builder import full_report
 
 import m3probe
 from m3probe.model._dataframes import ROWS
+from m3probe.model.device_report import DeviceRow, DevicesSection, UnansweredRow
 from m3probe.model.report import Answer
 from m3probe.model.tables import TABLES, Table
 
@@ -100,12 +102,18 @@ def test_a_column_holds_only_the_texts_that_occur(rec: m3probe.Recording) -> Non
 
 
 def test_every_kind_of_row_is_a_frame_with_the_fields_of_its_type() -> None:
-    report = full_report()
+    device = DeviceRow(3, 4, "Agent 4", 2, 500, 1_000, 500, 0.5, 0, 0, None, None)
+    lacking = UnansweredRow("shapes", "no operator", "record_shapes")
+    whole = full_report()
+    sections = (*whole.answer.sections, DevicesSection((device,), (lacking,)))
+    report = replace(whole, answer=replace(whole.answer, sections=sections))
     for name, rows in ROWS.items():
         frame = report.df(name)
         assert frame.attrs["rows"] == name
         plain = [field for field, hint in rows.kind.__annotations__.items() if "Bound" not in str(hint)]
         assert [field for field in plain if field not in frame.columns] == []
+    assert report.df("devices")[["rank", "idle_share", "exposed_ns"]].values.tolist() == [[3, 0.5, pd.NA]]
+    assert report.df("unanswered").loc[0, "record"] == "record_shapes"
     families = report.df("families")
     assert report.summary is not None
     assert families["count"].tolist() == [row.count for row in report.summary.families]
@@ -130,7 +138,9 @@ def test_rows_that_are_not_there_say_why() -> None:
     empty = m3probe.Report("ok", (), Answer())
     with pytest.raises(m3probe.UsageError, match="this report has no steps: their analyzer failed"):
         empty.df("steps")
-    with pytest.raises(m3probe.UsageError, match=r"no rows called 'kernels'\. Known are cells, families, findings"):
+    with pytest.raises(
+        m3probe.UsageError, match=r"no rows called 'kernels'\. Known are cells, devices, families, findings"
+    ):
         empty.df("kernels")
     assert empty.df("findings").empty
 

@@ -76,7 +76,7 @@ def _importable(module: str, to: str) -> None:
         library = module.partition(".")[0]
         raise UsageError(
             f"--to {to} needs the library {library}, which cannot be imported ({error})",
-            next_move="Install it: pip install 'm3probe[export]'",
+            next_move="Install it: pip install 'm3probe[export]', or from a clone pip install '.[export]'",
         ) from error
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from m3probe.exporting._grid import BOOL, FLOAT, INT, INTS, TEXT, TEXTS, OutTable, of_values
 from m3probe.model.bench_report import BenchRow, BenchSection
 from m3probe.model.clock import ClockSection, FileClock
+from m3probe.model.device_report import DeviceRow, DevicesSection, UnansweredRow
 from m3probe.model.findings import Finding
 from m3probe.model.path_report import GateRow, PathCell, PathRow, PathsSection
 from m3probe.model.repeat_report import CoverageRow, RepeatRow, RepeatsSection
@@ -72,6 +73,10 @@ def _parts(answer: Answer) -> Iterator[_Part]:
     if moved:
         planes = [(plane, row) for plane in ("compute", "state", "comm") for row in getattr(moved.bytes, plane)]
         yield _Part("report_bytes", PlaneRow, [row for _, row in planes], {"plane": [plane for plane, _ in planes]})
+    devices = answer.section(DevicesSection)
+    if devices:
+        yield _Part("report_devices", DeviceRow, devices.device_time, {})
+        yield _Part("report_unanswered", UnansweredRow, devices.unanswered, {})
     yield from _paths(answer.section(PathsSection))
     yield from _beside(answer)
     yield from _findings(answer)
