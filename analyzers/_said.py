@@ -162,4 +162,13 @@ def _reason(rec: Recording, path: FastPath, ran: Sequence[Calls], cell: Cell) ->
         return what, where, f"{size}{hidden}"
     if not cell.told:
         return "no runtime call was recorded, so no graph launch could be seen", where, ""
-    return "no graph launch", where, f": eager{size}{hidden}"
+    return _eager(rec, cell, missing)
+
+
+def _eager(rec: Recording, cell: Cell, missing: Array) -> tuple[str, str, str]:
+    """Of steps without a launch that shows kernels: some launched no graph, others launched one that shows none."""
+    eager = np.setdiff1d(missing, cell.hidden)
+    where = f"{len(eager):,} of {len(cell.at):,} {cell.phase} steps" if cell.steps else "the whole trace (no steps)"
+    size = _rows(rec, eager) if cell.steps and len(eager) < len(cell.at) else ""
+    more = f"; graph launches of {len(cell.hidden):,} more show no kernels" if len(cell.hidden) else ""
+    return "no graph launch", where, f": eager{size}{more}"

@@ -14,11 +14,14 @@ from m3probe.model.report import Report
 from m3probe.pipeline import Inspection, read
 from m3probe.pipeline import inspect as inspected
 from m3probe.pipeline import report as reported
+from m3probe.registry import room
 from m3probe.rules import RulesFile
 from m3probe.workload import Workload
 
 Source = str | PathLike[str]
 """A file or a folder."""
+_ANALYZERS = "m3probe.analyzers"
+"""Missing where a source folder runs: said in a sentence before an import fails."""
 
 
 def open_recording(
@@ -103,6 +106,7 @@ def judge(recording: Recording | Source, rules: RulesFile | Source, report: Repo
         UnreadableInput: a file cannot be read.
         UsageError: the rules file is wrong; the nearest word is named.
     """
+    room(_ANALYZERS)
     from m3probe._path_calls import judged
     from m3probe.rules import load_rules
 
@@ -142,6 +146,7 @@ def compare(
         UnreadableInput: an input cannot be read.
         UsageError: fewer than two runs, another number of names or recipes, a word that is not known.
     """
+    room(_ANALYZERS)
     from m3probe.comparing import AskedRun
     from m3probe.comparing import compare as compared
 

@@ -28,7 +28,8 @@ def room(package: str) -> ModuleType:
             raise
         raise UsageError(
             f"the room {package} is missing: this m3probe is a source folder, not an installed copy",
-            next_move="Run pip install . and then the m3probe command",
+            next_move="Run pip install . and then the m3probe command; in the root of a clone start python -P, so that the "
+            "folder there does not hide the installed package",
         ) from error
 
 

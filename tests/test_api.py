@@ -99,6 +99,22 @@ def test_importing_m3probe_loads_the_standard_library_alone(tmp_path: Path) -> N
     assert [name for name in json.loads(done.stdout) if name.startswith("m3probe.")] == []
 
 
+def test_python_in_the_root_of_a_clone_is_told_which_m3probe_it_took() -> None:
+    """A plain ``python`` there takes the clone's folder, without the rooms that lie beside it."""
+    code = (
+        "import m3probe\n"
+        "asked = (lambda: m3probe.compare('a', 'b'), lambda: m3probe.judge('a', 'b'), lambda: m3probe.analyze('samples'))\n"
+        "for ask in asked:\n"
+        "    try: ask()\n"
+        "    except m3probe.UsageError as error: print(error)"
+    )
+    env = {key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "PYTHONSAFEPATH"}}
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, check=True)
+    said = done.stdout.splitlines()
+    assert len(said) == 3
+    assert all("is a source folder" in line and "start python -P" in line for line in said), said
+
+
 def test_the_pages_examples_give_what_they_show(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     text = "\n".join(re.findall(r"^```pycon\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE))

@@ -103,7 +103,8 @@ def test_units_and_meanings_are_in_the_metadata(exported: Path) -> None:
 
 def test_the_report_is_the_report_of_json(exported: Path) -> None:
     told = json.loads(report_json(pipeline.analyze([GRAPH])))
-    for name, key in (("steps", "steps"), ("shapes", "shapes"), ("repeats", "repeats"), ("ranking", "ranking")):
+    keys = {"devices": "device_time"} | {name: name for name in ("steps", "shapes", "repeats", "ranking")}
+    for name, key in keys.items():
         rows = parquet.read_table(exported / "parquet" / f"report_{name}.parquet").to_pylist()
         plain = [{k: v for k, v in row.items() if k != "bound"} for row in told[key]]
         assert [{k: v for k, v in row.items() if not k.startswith("bound_")} for row in rows] == plain

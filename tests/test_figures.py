@@ -196,6 +196,11 @@ def test_what_is_not_proven_is_a_word_and_no_bar() -> None:
     assert "1 of 2 kinds" in figure.says
 
 
+def test_where_no_bytes_are_proven_there_is_no_scale_of_bytes_but_the_time_stays() -> None:
+    planes = BytePlanes(comm=(plane("collective", None, 40_000),), not_provable=("payloads: no launch",))
+    assert set(drawn("planes", view(BytesSection(planes)))) == {"plane-times"}
+
+
 def test_bytes_known_in_part_are_a_lower_bound() -> None:
     figure = drawn("planes", view(BytesSection(BytePlanes(comm=(plane("x", 1 << 10), plane("x", None))))))["planes"]
     assert trace(figure, "communication")["text"] == ["≥ 1.00 KiB"]

@@ -227,6 +227,13 @@ def test_graph_launches_without_kernels_and_without_census_prove_nothing(tmp_pat
     assert not any(f.trusted for f in answer(rec).findings)
 
 
+def test_eager_steps_are_counted_apart_from_those_whose_graph_launch_shows_no_kernels(tmp_path: Path) -> None:
+    events = eager(100, 10, [EXPERTS]) + replay(200, 20, []) + replay(300, 30, [])
+    row = rows_of(recording(tmp_path, events))["graph_replay"]
+    assert row.reasons[0].startswith("no graph launch in 1 of 3 decode steps: eager")
+    assert "; graph launches of 2 more show no kernels" in row.reasons[0]
+
+
 def test_what_was_seen_stays_executed_where_kernels_can_be_hidden(tmp_path: Path) -> None:
     """A lost replay hides kernels elsewhere; the prefill that showed its kernels ran all the same."""
     events = eager(100, 10, [EXPERTS, TRITON], PREFILL) + replay(200, 20, [])

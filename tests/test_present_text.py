@@ -179,12 +179,22 @@ def test_every_empty_section_says_why() -> None:
 
 def test_unknown_is_a_dash_and_never_zero() -> None:
     text = report_text(build.hollow_report(), 120, color=False)
-    assert "0 kernels · — ms kernel time · — ms busy (union) · — ms GPU span · 0 graph launches" in text
+    assert "0 kernels · 0 graph launches" in text, "of no kernel there is no time, and no row of dashes"
+    assert "Cost per token unproven: decode steps have no proven kernel times." in text
     full = report_text(build.full_report(), 120, color=False)
     assert line_with(full, "sparse_attention").split() == ["sparse_attention", "12.50", "—", "98.0", "—", "census"]
     assert line_with(full, "index write").split() == ["index", "write", "6", "—", "—", "fp8"]
     assert "persistent state (kernels)  count   MiB" in full
     assert "nan" not in full.lower().split()
+
+
+def test_no_graph_launch_is_no_zero_where_no_launch_was_recorded() -> None:
+    found = build.summary()
+    ran = replace(found, summary=replace(found.summary, graph_launches=0))
+    trusted = TrustRow("complete", ())
+    text = report_text(only(ran, TrustSection(trusted, {"kernels_linked": 0})), 120, color=False)
+    assert "graph launches unknown, no launch of a kernel was recorded" in text
+    assert "0 graph launches" in report_text(only(ran, TrustSection(trusted, {"kernels_linked": 9})), 120, color=False)
 
 
 def test_summary_gives_totals_ranks_devices_and_versions() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from builders import kernel, launch, recording, step
+import rocprof_kit
+from builders import kernel, launch, recording, step, write_trace
 from rules_kit import (
     ATTEND,
     COMPLETE,
@@ -26,6 +27,7 @@ from rules_kit import (
 
 from m3probe.model.report import TrustRow
 from m3probe.schema.verdicts import RuleOutcome
+from m3probe.sources import open_recording
 
 # --- per_step ------------------------------------------------------------------------------------------------
 
@@ -261,3 +263,34 @@ def test_rank_without_the_phase_is_said(tmp_path: Path) -> None:
     found = result(tmp_path, rec, PER_STEP)
     assert found.outcome is RuleOutcome.HOLDS
     assert found.observed == "rank 0: 2 in the only step (and 1 more ranks) (no decode step on rank 1)"
+
+
+# --- processes without a device ------------------------------------------------------------------------------
+
+
+def test_the_empty_table_of_the_api_server_beside_workers_is_no_rank(tmp_path: Path) -> None:
+    """Two workers of one GEMM and one all-reduce in one step each, as rocprofv3 writes them below the host's name."""
+    host = tmp_path / "run" / "host1"
+    for pid, agent in ((501, "Agent 4"), (502, "Agent 5")):
+        rocprof_kit.worker(host, pid, agent)
+    rocprof_kit.table(host / "500_kernel_trace.csv", rocprof_kit.KERNELS, [])
+    rec = open_recording([tmp_path / "run"])
+    assert len(rec.files) == 3
+    assert outcome(tmp_path, rec, 'family = "gemm"\nper_step = 1') == "holds"
+    assert outcome(tmp_path, rec, 'family = "comm"\nmax_share = 0.2') == "holds"  # 100 of 800 ns on each
+    assert outcome(tmp_path, rec, 'kernel = "not_there"\nforbid = true') == "holds"
+    assert outcome(tmp_path, rec, 'family = "comm"\nmin_share = 0.5') == "failed"
+
+
+def test_an_empty_table_alone_judges_nothing(tmp_path: Path) -> None:
+    rocprof_kit.table(tmp_path / "run" / "500_kernel_trace.csv", rocprof_kit.KERNELS, [])
+    rec = open_recording([tmp_path / "run"])
+    assert outcome(tmp_path, rec, 'kernel = "not_there"\nforbid = true') == "inconclusive"
+
+
+def test_a_torch_trace_without_kernels_stays_a_rank_that_may_have_lost_them(tmp_path: Path) -> None:
+    inside = tmp_path / "ranks"
+    inside.mkdir()
+    write_trace(inside / "a.pt.trace.json", events([(DECODE, [ATTEND])]))
+    write_trace(inside / "b.pt.trace.json", [launch(100.0, 1)], distributedInfo={})
+    assert outcome(tmp_path, open_recording([inside]), 'kernel = "not_there"\nforbid = true') == "inconclusive"

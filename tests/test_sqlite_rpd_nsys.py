@@ -141,10 +141,25 @@ def test_nsys_gives_each_device_as_a_rank(tmp_path: Path) -> None:
     assert [rec.dims[row] for row in rec.kernels["grid"].tolist()] == [(8, 1, 1), (4, 2, 1), (8, 1, 1)]
     assert (rec.names("transfers"), rec.transfers["payload_bytes"].tolist()) == (["Memcpy DtoH"], [64])
     assert len(set(rec.kernels["stream"].tolist())) == 2, "stream 7 of one context is not stream 7 of another"
-    (warned,) = [note.text for note in rec.notes if note.word == "nsys_says"]
-    assert "some events were lost" in warned
-    assert "\x1b" not in warned
+    (warned,) = [note for note in rec.notes if note.word == "nsys_says"]
+    assert "some events were lost" in warned.text
+    assert warned.lossy, "nsys itself says that records are missing"
+    assert "\x1b" not in warned.text
     assert [(d.index, d.name, d.units) for d in rec.meta.devices] == [(0, "NVIDIA H200", 132), (1, "NVIDIA H200", 132)]
+
+
+@pytest.mark.parametrize(
+    ("said", "lossy"),
+    [
+        ("Not all CUDA events might have been collected.", False),
+        ("12 CUDA events were dropped", True),
+        ("CUDA events lost", True),
+    ],
+)
+def test_a_warning_of_lost_records_is_a_loss_and_another_is_told(tmp_path: Path, said: str, lossy: bool) -> None:
+    tables = nsys() | {"DIAGNOSTIC_EVENT": ("timestamp, severity, text", [(1, 50, said)])}
+    (warned,) = [n for n in open_recording([write(tmp_path / "run.sqlite", tables)]).notes if n.word == "nsys_says"]
+    assert (warned.lossy, warned.text.endswith(said)) == (lossy, True)
 
 
 def test_the_same_correlation_in_two_processes_links_inside_each(tmp_path: Path) -> None:

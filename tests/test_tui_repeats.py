@@ -8,6 +8,7 @@ from report_builder import repeats, summary
 
 from m3probe.model.live_report import LiveSection, StepTimeRow
 from m3probe.model.repeat_report import Costs, RepeatRow, RepeatsSection
+from m3probe.model.report import FamilyRow
 from m3probe.present.sheets.sheet import Lens, Said
 
 
@@ -102,3 +103,21 @@ def test_samples_idle_bar_is_the_phases_share_of_its_step() -> None:
     sheet = page("repeats", shown)
     assert chart(sheet).high == pytest.approx(row["step_time_ns"] / row["steps"] / 1e3)
     assert bars(sheet)["device idle"] == pytest.approx(row["gpu_idle_share"] * row["step_time_ns"] / row["steps"] / 1e3)
+
+
+def test_without_steps_families_stand_over_the_whole_recording() -> None:
+    found = summary()
+    rows = (FamilyRow("norm", 3, 1_000_000, 0.2), FamilyRow("comm", 2, 4_000_000, 0.8))
+    bare = replace(found, summary=replace(found.summary, phases=(), families=rows))
+    empty = RepeatsSection((), (), Costs(None, None, None, None, None, None))
+    sheet = page("repeats", view(bare, empty))
+    table = grid(sheet, "Kernels by family, over the whole recording")
+    assert column(table, "family") == ["comm", "norm"]
+    assert (column(table, "kernels"), texts(table, "ms")) == ([2, 3], ["4.000", "1.000"])
+    assert texts(table, "share %") == ["80.0", "20.0"]
+    assert bars(sheet) == {"comm": 4.0, "norm": 1.0}
+    assert chart(sheet).high == 4.0
+    # with steps, and where nothing was recorded at all, the table is of a step's mean
+    assert grid(page("repeats", full()), "Kernels by family, mean of a step").lines
+    nothing_ran = replace(found, summary=replace(found.summary, phases=(), families=()))
+    assert not grid(page("repeats", view(nothing_ran, empty)), "Kernels by family, mean of a step").lines

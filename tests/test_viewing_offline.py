@@ -31,7 +31,7 @@ def test_a_file_is_read_whole_once_and_says_what_it_is() -> None:
     view = PathFeed([SAMPLE], clock=lambda: NOW).poll(lambda what, *_: told.append(what), never)
     assert (view.title, view.word, view.detail, view.at_s, view.next_poll_s) == (SAMPLE.name, Word.READ, "", NOW, None)
     assert [(s.name, s.kind, s.word) for s in view.sources] == [(SAMPLE.name, "kineto", Word.READ)]
-    assert view.sources[0].found == f"rank 0, rank, {SAMPLE.stat().st_size:,} bytes"
+    assert view.sources[0].found == f"rank 0, {SAMPLE.stat().st_size:,} bytes"
     assert view.report is not None
     assert len(view.recording.kernels) == 2059
     assert told[-1] == JUDGING

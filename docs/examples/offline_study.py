@@ -134,7 +134,7 @@ def study(path: Path, folder: Path, phase: str = "decode") -> dict[str, Any]:
         raise m3probe.UsageError(
             f"no {missing} whose time is known ({phase})",
             where=str(path),
-            next_move="Give a trace with kernels: its phases are prefill, decode and mixed",
+            next_move="Give a trace with kernels and steps: its phases are prefill, decode and mixed",
         )
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / "study.html"

@@ -8,6 +8,17 @@ from m3probe.present._page import Page
 from m3probe.present._table import Column, number, table
 
 SHOWN = 16
+_COLUMNS = (
+    Column("rank"),
+    number("device"),
+    number("kernels", drop=2),
+    number("span ms", drop=1),
+    number("busy ms"),
+    number("idle %"),
+    number("comm ms"),
+    number("beside other work %", drop=3),
+    number("exposed ms"),
+)
 
 
 def devices(page: Page, section: DevicesSection | None) -> None:
@@ -15,8 +26,7 @@ def devices(page: Page, section: DevicesSection | None) -> None:
     if section is None or not section.device_time:
         return
     page.blank()
-    heads = ("device", "kernels", "span ms", "busy ms", "idle %", "comm ms", "beside other work %", "exposed ms")
-    table(page, (Column("rank"), *map(number, heads)), [_row(row) for row in section.device_time[:SHOWN]])
+    table(page, _COLUMNS, [_row(row) for row in section.device_time[:SHOWN]])
     more = len(section.device_time) - SHOWN
     if more > 0:
         page.say((f"{plural(more, 'more device')} in --json", "dim"), indent=2)

@@ -112,8 +112,8 @@ def _shared(rows: Sequence[PathRow], least: int) -> dict[str, list[str]]:
 
 
 def _is_unseen(row: PathRow, every: Mapping[str, list[str]]) -> bool:
-    """No sign of the path at all: no call anywhere, nothing that may hide one, and one thing to say at most."""
-    signs = any(row.counts.get(key) for key in ("calls", "calls_outside_steps", "steps_hidden"))
+    """No sign of the path at all: no call anywhere, and one thing to say at most, steps that may hide one included."""
+    signs = any(row.counts.get(key) for key in ("calls", "calls_outside_steps"))
     own = [reason for reason in row.reasons if reason not in every]
     return row.verdict == PathVerdict.UNPROVEN and not row.variant and not signs and len(own) <= 1
 

@@ -17,13 +17,17 @@ FOLDED_SHARE = 0.005
 _EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
 
 
-def ran(page: Page, section: SummarySection | None) -> None:
-    """The block; one sentence when nothing was summed up."""
+def ran(page: Page, section: SummarySection | None, *, linked: bool = True) -> None:
+    """The block; one sentence when nothing was summed up.
+
+    Args:
+        linked: some kernel has its launch; without one, no graph launch seen does not mean none.
+    """
     page.heading("What ran")
     if section is None:
         page.say("Totals are missing: the summary did not run.", indent=2)
         return
-    _totals(page, section.summary, section.meta)
+    _totals(page, section.summary, section.meta, linked)
     if section.summary.families:
         page.blank()
         _families(page, section.summary.families)
@@ -31,14 +35,18 @@ def ran(page: Page, section: SummarySection | None) -> None:
     _phases(page, section.summary)
 
 
-def _totals(page: Page, summary: Summary, meta: Mapping[str, Any]) -> None:
+def _totals(page: Page, summary: Summary, meta: Mapping[str, Any], linked: bool) -> None:
     times = (
         (summary.kernel_time_ns, "ms kernel time"),
         (summary.busy_union_ns, "ms busy (union)"),
         (summary.gpu_span_ns, "ms GPU span"),
     )
-    figures = [plural(summary.kernel_count, "kernel"), *(f"{ms(ns)} {what}" for ns, what in times)]
-    figures.append(plural(summary.graph_launches, "graph launch", "graph launches"))
+    figures = [plural(summary.kernel_count, "kernel")]
+    figures += [f"{ms(ns)} {what}" for ns, what in times if summary.kernel_count or ns is not None]
+    if summary.graph_launches or linked or not summary.kernel_count:
+        figures.append(plural(summary.graph_launches, "graph launch", "graph launches"))
+    else:
+        figures.append("graph launches unknown, no launch of a kernel was recorded")
     page.say(items(figures), indent=2)
     page.say(items(_machine(summary, meta), "dim"), indent=2)
 
@@ -132,6 +140,11 @@ def _phases(page: Page, summary: Summary) -> None:
         page.say("No steps: nothing in the input says where one model execution ends and the next begins.", indent=2)
         return
     launches = [None if row.incomplete_steps else per(row.kernel_count, row.steps) for row in summary.phases]
+    if not any(launches) and all(row.kernel_time_ns is None and row.step_time_ns is None for row in summary.phases):
+        # every figure would be a dash
+        page.say(items([f"{plural(row.steps, 'step')} of phase {row.phase}" for row in summary.phases]), indent=2)
+        _short(page, summary)
+        return
     decimals = decimals_for(launches)
     columns = [Column("phase"), number("steps"), number("kernels/step"), number("kernel ms/step")]
     columns += [number("step ms"), number("GPU idle %")]
@@ -147,6 +160,11 @@ def _phases(page: Page, summary: Summary) -> None:
         for row, each in zip(summary.phases, launches, strict=True)
     ]
     table(page, columns, rows)
+    _short(page, summary)
+
+
+def _short(page: Page, summary: Summary) -> None:
+    """Phases whose kernels may be missing, so that their figures are not stated."""
     short = [f"{row.incomplete_steps:,} of {row.steps:,} {row.phase}" for row in summary.phases if row.incomplete_steps]
     if short:
         text = f"kernels of {listed(short)} steps are or may be missing (see Trust): their figures are not stated"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from m3probe.model.repeat_report import Costs, CoverageRow, LayersRow, RepeatRow, RepeatsSection
 from m3probe.present._numbers import UNKNOWN, decimals_for, fixed, listed, ms, percent, plural, us
 from m3probe.present._page import Page
@@ -66,9 +68,15 @@ def _phase(page: Page, phase: str, rows: list[RepeatRow]) -> None:
         for row in shown
     ]
     page.blank()
-    table(page, columns, body)
+    table(page, columns, without_dashes(body))
     if len(rows) > len(shown):
         page.say((f"{plural(len(rows) - len(shown), 'more family', 'more families')} in --json", "dim"), indent=2)
+
+
+def without_dashes(body: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The same rows; a column in which nothing is known has no text, and ``table`` leaves it out."""
+    known = [any(row[i] != UNKNOWN for row in body) for i in range(len(body[0]) if body else 0)]
+    return [tuple(text if on else "" for text, on in zip(row, known, strict=True)) for row in body]
 
 
 def _coverage(page: Page, rows: tuple[CoverageRow, ...]) -> None:
@@ -80,7 +88,7 @@ def _coverage(page: Page, rows: tuple[CoverageRow, ...]) -> None:
         (row.graph_mode, fixed(row.steps), percent(row.step_share), percent(row.row_share), percent(row.token_share))
         for row in rows
     ]
-    table(page, columns, body)
+    table(page, columns, without_dashes(body))
 
 
 def _costs(page: Page, costs: Costs) -> None:
@@ -91,8 +99,14 @@ def _costs(page: Page, costs: Costs) -> None:
         ("step time per output token of one request", costs.step_ns_per_token),
         ("step time per 1,000-token response of one request", costs.step_ns_per_1000_token_response),
     )
-    table(page, (Column("decode costs", title=True), number("ms")), [(what, ms(ns, 3)) for what, ns in rows])
-    bound = f"unknown ({UNKNOWN})" if costs.launch_bound is None else "yes" if costs.launch_bound else "no"
+    known = [(what, ms(ns, 3)) for what, ns in rows if ns is not None]
+    if not known:
+        page.say("Cost per token unproven: decode steps have no proven kernel times.", indent=2)
+        return
+    table(page, (Column("decode costs", title=True), number("ms")), known)
+    if len(known) < len(rows):
+        page.say(("not known: " + "; ".join(what for what, ns in rows if ns is None), "dim"), indent=2, hang=2)
+    bound = "unknown" if costs.launch_bound is None else "yes" if costs.launch_bound else "no"
     page.say((f"launch-bound: {bound}; {mixed_text(costs)}", ""), indent=2, hang=2)
 
 

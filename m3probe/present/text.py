@@ -84,7 +84,8 @@ def report_text(
 def _ran(page: Page, answer: Answer) -> None:
     """Totals and families; by device where there are no steps, else by phase."""
     summed = answer.section(SummarySection)
-    ran(page, summed)
+    trust = answer.section(TrustSection)
+    ran(page, summed, linked=trust is None or trust.coverage.get("kernels_linked") != 0)
     if summed is not None and not summed.summary.phases:
         devices(page, answer.section(DevicesSection))
 

@@ -39,6 +39,9 @@ _COPIES = {1: "HtoD", 2: "DtoH", 8: "DtoD", 9: "HtoH", 10: "PtoP"}
 _WARNING = 50
 """Severity of a diagnostic that is more than information."""
 _MOST_TOLD = 3
+_LOST = re.compile(r"\b(lost|dropped|discarded)\b", re.IGNORECASE)
+"""Words of a warning that records are missing. "Not all CUDA events might have been collected" is none: public reports
+show it for helper processes of runs whose kernels were all there."""
 
 
 def knows(db: Database) -> bool:
@@ -211,7 +214,8 @@ def _tell(columns: Columns, dump: Dump) -> None:
         row for row in columns.cells("DIAGNOSTIC_EVENT", ("severity",), ("text",)) if (row["severity"] or 0) >= _WARNING
     ]
     for row in told[:_MOST_TOLD]:
-        dump.note("nsys_says", f"nsys warned while it recorded: {ascii(row['text'][:200])[1:-1]}")
+        text = f"nsys warned while it recorded: {ascii(row['text'][:200])[1:-1]}"
+        dump.note("nsys_says", text, lossy=bool(_LOST.search(row["text"][:200])))
     dump.note("nsys_says", f"nsys gave {len(told) - _MOST_TOLD:,} more warnings", max(len(told) - _MOST_TOLD, 0))
     dump.devices = tuple(_devices(columns))
     for row in columns.cells("META_DATA_EXPORT", (), ("name", "value")):

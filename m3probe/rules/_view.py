@@ -70,10 +70,10 @@ class View:
 
     @cached_property
     def units(self) -> tuple[Unit, ...]:
-        """Ranks in order, then files without one."""
+        """Ranks in order, then files without one; a process beside them that used no device is none of them."""
         files: dict[tuple[int, int], list[int]] = {}
         for index, file in enumerate(self.rec.files):
-            if file.role == "rank":
+            if file.role == "rank" and index not in self._bystanders:
                 key = (0, file.rank) if file.rank is not None else (1, index)
                 files.setdefault(key, []).append(index)
         return tuple(
@@ -82,6 +82,24 @@ class View:
             else Unit(f"rank {key}", key, tuple(of))
             for (unknown, key), of in sorted(files.items())
         )
+
+    @cached_property
+    def _bystanders(self) -> set[int]:
+        """Files of processes with no device, step, kernel or graph launch, where others have kernels.
+
+        rocprofv3, rocpd and nsys write them for vLLM's API server. A kineto trace is not told by its device: without
+        kernels it may be a rank that lost them all.
+        """
+        rec = self.rec
+        graphs = rec.launches["file"][rec.graph_launches]
+        works = {*self.ran.file.tolist(), *rec.steps["file"].tolist(), *graphs.tolist()}
+        if not len(self.ran.file):
+            return set()
+        return {
+            index
+            for index, file in enumerate(rec.files)
+            if index not in works and file.kind != "kineto" and file.rank is None and not file.device
+        }
 
     def chosen(self, rule: Rule) -> list[Unit]:
         """Units that the rule is about."""

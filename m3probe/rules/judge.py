@@ -78,8 +78,12 @@ def _judged(rule: Rule, view: View) -> RuleResult:
 
 def _absent(rule: Rule, view: View) -> RuleResult:
     if not view.units and rule.rank is None:
-        why = "no trace of a rank was given: a recording of guests alone has no kernels to count"
-        return nothing(rule, why, "Add a profiler window (m3probe attach --profile-steps N), or ask for the path.")
+        why = "no trace of a rank was given: what was read holds no kernels of steps to count"
+        return nothing(
+            rule,
+            why,
+            "Add a trace, or a profiler window to a live recording (m3probe attach --profile-steps N), or ask for the path.",
+        )
     there = ", ".join(unit.label for unit in view.units) or "no rank's trace"
     return nothing(rule, f"rank {rule.rank} is not in the recording (it holds {there})", "Give that rank's trace.")
 

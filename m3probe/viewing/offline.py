@@ -100,13 +100,14 @@ def view_of(title: str, rec: Recording, report: Report, compared: CompareReport 
 def _source(file: SourceFile, rec: Recording, at_s: float) -> SourceState:
     notes = [note for note in rec.notes if note.path == file.path and not note.quiet]
     lost = [note.text for note in notes if note.lossy]
-    rank = f"rank {file.rank}, " if file.rank is not None else ""
+    rank = f"rank {file.rank}" if file.rank is not None else f"process {file.pid}" if file.pid is not None else ""
+    what = ", ".join(filter(None, (rank, "" if rank and file.role == "rank" else file.role, file.device)))
     return SourceState(
         name=Path(file.path).name,
         kind=file.kind,
         word=Word.PARTIAL if lost or file.counts.truncated else Word.READ,
         detail="; ".join(note.text for note in notes),
         last_ok_s=at_s,
-        found=f"{rank}{file.role}, {file.size_bytes:,} bytes",
+        found=f"{what}, {file.size_bytes:,} bytes",
         missing=tuple(lost),
     )

@@ -8,7 +8,7 @@ from m3probe.model.live_report import LiveSection, StepTimeRow
 from m3probe.model.repeat_report import Costs, LayersRow, RepeatRow, RepeatsSection
 from m3probe.model.report import PhaseRow, SummarySection
 from m3probe.model.view import View
-from m3probe.present._numbers import UNKNOWN, fixed, listed, percent, plural, us
+from m3probe.present._numbers import UNKNOWN, fixed, listed, ms, percent, plural, us
 from m3probe.present._repeats import mixed_text
 from m3probe.present.sheets import _question as q
 from m3probe.present.sheets.sheet import Bar, Bars, Block, Column, Grid, Lens, Line, Said, Sheet
@@ -25,6 +25,7 @@ COLUMNS = (
     Column("µs/output token", right=True, keep=2),
     Column("evidence", keep=3),
 )
+WHOLE = (Column("family", wide=True), *(Column(name, right=True) for name in ("kernels", "ms", "share %")))
 COVERAGE = (
     Column("graph mode"),
     *(Column(name, right=True) for name in ("steps", "steps %", "rows %", "output tokens %")),
@@ -65,7 +66,7 @@ def repeats(view: View, lens: Lens) -> Sheet:
     rows = [row for row in found.repeats if lens.phase in {None, row.phase}]
     blocks: list[Block] = [answer(view), *q.hidden(view), *_chart(view, rows)]
     blocks += [Said(f.claim, dim=True) for f in q.named(view, *GAPS)]
-    blocks.append(_grid(rows, lens))
+    blocks += _whole(view) or [_grid(rows, lens)]
     blocks += _layers(found.layers)
     blocks += _coverage(found)
     blocks += _host(view, lens)
@@ -133,6 +134,22 @@ def _grid(rows: Sequence[RepeatRow], lens: Lens) -> Grid:
     return Grid(
         "Kernels by family, mean of a step", COLUMNS, q.keyed(lines), q.nothing("family of kernels", lens.phase)
     )
+
+
+def _whole(view: View) -> list[Block]:
+    """Of a recording without steps: families over all of it, since nothing is a mean of a step."""
+    found = q.section(view, SummarySection)
+    if found is None or found.summary.phases or not found.summary.families:
+        return []
+    families = sorted(found.summary.families, key=lambda row: -(row.time_ns or 0))
+    bars = tuple(Bar(row.family, row.time_ns / 1e6, f"{ms(row.time_ns)} ms") for row in families[:BARS] if row.time_ns)
+    lines = (
+        Line(row.family, (q.word(row.family), q.number(row.count), q.scaled(row.time_ns, 1e6, 3), q.share(row.share)))
+        for row in families
+    )
+    grid = Grid("Kernels by family, over the whole recording (no step was recorded)", WHOLE, q.keyed(lines))
+    most = max((bar.value for bar in bars), default=0.0)
+    return [*([Bars("Largest kernel times, whole recording", bars, most, "ms")] if bars else []), grid]
 
 
 def _layers(row: LayersRow | None) -> list[Said]:

@@ -144,5 +144,5 @@ def _uncovered(view: View) -> list[Block]:
 
 def _trust(section: TrustSection) -> list[Said]:
     reasons = section.trust.reasons
-    said = f"Trust {section.trust.verdict}: {plural(len(reasons), 'reason')}."
+    said = f"Trust {section.trust.verdict}" + (f": {plural(len(reasons), 'reason')}." if reasons else ".")
     return [Said(said), *(Said(f"{words(each.word)}: {each.text}", "PARTIAL") for each in reasons)]
