@@ -111,8 +111,6 @@ def test_every_kind_of_row_is_a_frame_with_the_fields_of_its_type() -> None:
         assert frame.attrs["rows"] == name
         plain = [field for field, hint in rows.kind.__annotations__.items() if "Bound" not in str(hint)]
         assert [field for field in plain if field not in frame.columns] == []
-    assert report.df("devices")[["rank", "idle_share", "exposed_ns"]].values.tolist() == [[3, 0.5, pd.NA]]
-    assert report.df("unanswered").loc[0, "record"] == "record_shapes"
     families = report.df("families")
     assert report.summary is not None
     assert families["count"].tolist() == [row.count for row in report.summary.families]
