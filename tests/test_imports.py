@@ -84,7 +84,7 @@ TABLE = {
     "pytest_plugin": row(f"{EVERYTHING} api asserting _pytest_rules", "pytest"),
     "_pytest_rules": row("asserting model present rules schema", "pytest"),
     "asserting": row("api model present rules schema"),
-    "api": row("_path_calls comparing model pipeline present recipe rules workload"),
+    "api": row("_path_calls comparing model pipeline present recipe registry rules workload"),
     "_path_calls": row("analyzers fastpaths model rules schema", "numpy"),
     "cli": row(EVERYTHING, "", "rich msgspec"),
     "_writing": row("_outputs"),
