@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -51,12 +53,29 @@ class Parser(argparse.ArgumentParser):
 
     paths: argparse.Action | None = None
     """What is read; a verb that records a server itself needs none."""
+    verbs: Mapping[str, argparse.ArgumentParser] | None = None
+    """Of the whole command line alone: every verb's own parser."""
 
     def error(self, message: str) -> NoReturn:
         from m3probe.present.escape import safe
 
-        _streams.put(sys.stderr, f"{self.format_usage()}{self.prog}: error: {safe(message)}\n")
+        said = f"{safe(message)}{self._nearest(message)}"
+        _streams.put(sys.stderr, f"{self.format_usage()}{self.prog}: error: {said}\n")
         raise SystemExit(EXIT_USAGE)
+
+    def _nearest(self, message: str) -> str:
+        """``. Did you mean --html?``, or whose option it is; empty for what is like no word of any verb."""
+        words = re.search(r"unrecognized arguments: .*?(--[^\s=]+)|invalid choice: '([a-z]+)'", message, re.DOTALL)
+        if not words or not self.verbs:
+            return ""
+        asked = words[1] or words[2]
+        options = {name: re.findall(r"--[a-z][a-z-]+", verb.format_help()) for name, verb in self.verbs.items()}
+        owners = [name for name, known in options.items() if asked in known]
+        if owners:
+            return f". {asked} is an option of {', '.join(owners)}"
+        known = sorted({word for each in options.values() for word in each}) if words[1] else [*self.verbs]
+        near = difflib.get_close_matches(asked[:80], known, 1, 0.7)
+        return f". Did you mean {near[0]}?" if near else ""
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         _streams.put(sys.stderr, message or "")
@@ -73,6 +92,7 @@ def parser_of(verbs_: Mapping[str, Verb]) -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"m3probe {__version__}")
     verbs = parser.add_subparsers(required=True)
+    parser.verbs = verbs.choices
     asked = _add(verbs, "analyze", "answer the five questions from a trace and name the next bottleneck", workload=True)
     asked.add_argument(
         "--explain",

@@ -144,7 +144,7 @@ def spare(word: str, out: Path, inputs: Iterable[Path]) -> None:
     there = stat_of(out)
     for path in inputs:
         if there and (said := stat_of(path)) is not None and os.path.samestat(said, there):
-            raise UsageError(f"{word} would overwrite an input", where=str(path))
+            raise UsageError(f"{word} would overwrite an input", where=str(path), next_move="Give another name")
 
 
 def apart(word: str, out: Path) -> None:

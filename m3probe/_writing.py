@@ -48,7 +48,9 @@ def begin(word: str, out: Path, inputs: Iterable[Path]) -> None:
             and path.is_dir()
             and out.resolve().is_relative_to(path.resolve())
         ):
-            raise UsageError(f"{word} would overwrite a file of an input folder", where=str(out))
+            raise UsageError(
+                f"{word} would overwrite a file of an input folder", where=str(out), next_move="Give another name"
+            )
     if out.is_dir():
         raise UnwrittenResult("is a folder", where=str(out), next_move=f"Give {word} the name of a file")
     if not folder.is_dir():

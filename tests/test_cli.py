@@ -111,7 +111,10 @@ def test_a_terminal_without_utf8_gets_ascii() -> None:
     ("args", "code", "word"),
     [
         ((), 2, "usage"),
-        (("analyse", SAMPLE), 2, "invalid choice"),
+        (("analyse", SAMPLE), 2, ". Did you mean analyze?"),
+        (("analyze", SAMPLE, "--htlm=x"), 2, "--htlm=x. Did you mean --html?"),
+        (("analyze", SAMPLE, "--gate", "4"), 2, "--gate 4. --gate is an option of compare"),
+        (("analyze", SAMPLE, "--zzz"), 2, "unrecognized arguments: --zzz\n"),
         (("analyze", "--tp", "0", SAMPLE), 2, "whole number"),
         (("analyze", "--tp", "\u0663", SAMPLE), 2, "whole number from 1 to 4,096"),
         (("analyze", "--tp", "4097", SAMPLE), 2, "whole number from 1 to 4,096"),

@@ -191,10 +191,16 @@ def test_unknown_is_a_dash_and_never_zero() -> None:
 def test_no_graph_launch_is_no_zero_where_no_launch_was_recorded() -> None:
     found = build.summary()
     ran = replace(found, summary=replace(found.summary, graph_launches=0))
-    trusted = TrustRow("complete", ())
-    text = report_text(only(ran, TrustSection(trusted, {"kernels_linked": 0})), 120, color=False)
-    assert "graph launches unknown, no launch of a kernel was recorded" in text
-    assert "0 graph launches" in report_text(only(ran, TrustSection(trusted, {"kernels_linked": 9})), 120, color=False)
+    bare, linked = (
+        report_text(
+            only(ran, TrustSection(TrustRow("complete", ()), {"kernels": 9, "kernels_linked": n})), 120, color=False
+        )
+        for n in (0, 9)
+    )
+    assert "graph launches unknown, no launch of a kernel was recorded" in bare
+    assert "complete: nothing seen that could hide kernels; no launch was recorded" in bare
+    assert "0 graph launches" in linked
+    assert "no launch was recorded" not in linked
 
 
 def test_summary_gives_totals_ranks_devices_and_versions() -> None:

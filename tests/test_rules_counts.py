@@ -288,6 +288,20 @@ def test_an_empty_table_alone_judges_nothing(tmp_path: Path) -> None:
     assert outcome(tmp_path, rec, 'kernel = "not_there"\nforbid = true') == "inconclusive"
 
 
+@pytest.mark.parametrize("rule", ['family = "gemm"\nper_step = 1', 'family = "gemm"\nphase = "decode"\nmin_count = 1'])
+def test_kernels_without_ranges_are_asked_for_steps_by_the_way_to_have_them(tmp_path: Path, rule: str) -> None:
+    rows = [rocprof_kit.kernel("Cijk_gemm", 2_000, 2_700)]
+    rocprof_kit.table(tmp_path / "run" / "501_kernel_trace.csv", rocprof_kit.KERNELS, rows)
+    found = result(tmp_path, open_recording([tmp_path / "run"]), rule)
+    assert found.outcome is RuleOutcome.INCONCLUSIVE
+    assert "--profiler-config.profiler cuda" in found.next_move
+
+
+def test_a_torch_trace_without_steps_is_asked_for_no_range(tmp_path: Path) -> None:
+    rec = recording(tmp_path, [launch(100.0, 1), kernel(110.0, 2.0, 1, "Cijk_gemm")])
+    assert "profiler cuda" not in result(tmp_path, rec, 'family = "gemm"\nper_step = 1').next_move
+
+
 def test_a_torch_trace_without_kernels_stays_a_rank_that_may_have_lost_them(tmp_path: Path) -> None:
     inside = tmp_path / "ranks"
     inside.mkdir()

@@ -194,3 +194,18 @@ def test_sample_has_the_verdicts_of_its_json_and_each_opens(path: object) -> Non
     for one in told["paths"]:
         cells = grid(page(line(table, one["id"]).opens, shown), "By phase and rank")
         assert column(cells, "calls") == [c["calls"] for c in one["cells"]]
+
+
+def test_columns_of_which_no_path_knows_anything_are_left_out() -> None:
+    known, bare = sample(GRAPH)[0], full()
+    section = bare.report.answer.section(PathsSection)
+    assert section is not None
+    none = [
+        replace(row, verdict="unproven", variant="", configured="unknown", eligible="unknown") for row in section.paths
+    ]
+    names = [c.name for c in grid(page("paths", view(PathsSection(tuple(none)))), "Fast paths").columns]
+    assert not {"ran as", "configured", "eligible", "correct"} & set(names)
+    one = [replace(none[0], configured="yes"), *none[1:]]
+    names = [c.name for c in grid(page("paths", view(PathsSection(tuple(one)))), "Fast paths").columns]
+    assert {"ran as", "configured", "eligible", "correct"} & set(names) == {"configured"}
+    assert "ran as" in [c.name for c in grid(page("paths", known), "Fast paths").columns]

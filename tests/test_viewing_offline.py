@@ -7,6 +7,7 @@ import gzip
 from pathlib import Path
 
 import pytest
+from sqlite_kit import nsys, write
 from tree import ROOT
 
 from m3probe.comparing import AskedRun
@@ -120,3 +121,11 @@ def test_files_are_read_and_a_recording_is_followed() -> None:
 def test_words_that_contradict_each_other_are_refused(given: argparse.Namespace, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         feed_of_words(given, Workload())
+
+
+def test_one_database_of_two_devices_is_one_source_with_its_ranks(tmp_path: Path) -> None:
+    path = write(tmp_path / "run.sqlite", nsys())
+    view = PathFeed([path], clock=lambda: NOW).poll(lambda *_: None, never)
+    assert [s.name for s in view.sources] == ["run.sqlite"]
+    assert view.sources[0].found == f"ranks 0, 1, {path.stat().st_size:,} bytes"
+    assert view.sources[0].detail.count("some events were lost") == 1

@@ -37,7 +37,10 @@ def main() -> int:
     make_sources(pages)
     shutil.rmtree(out, ignore_errors=True)
     words = ["-W", "--keep-going", "-q", "-b", "html", "-c", str(sources.ROOT / "docs")]
-    return build_main([*words, "-d", f"{out}-doctrees", str(pages), str(out)])
+    status = build_main([*words, "-d", f"{out}-doctrees", str(pages), str(out)])
+    if not status:
+        sys.stdout.write(f"{out / 'index.html'}\n")
+    return status
 
 
 if __name__ == "__main__":

@@ -97,8 +97,15 @@ def trust_line(page: Page, report: Report) -> None:
     # a reason already told in full among the notes is named only
     reasons = [reason.word.replace("_", " ") if reason.text in told else reason.text for reason in row.reasons]
     nothing = "nothing seen that could hide kernels" if row.verdict == Trust.COMPLETE else "no reason was given"
-    why = "; ".join(reasons) or nothing
+    why = "; ".join(reasons) or f"{nothing}{unseen_launches(section)}"
     _labelled(page, "Trust", (f"{glyph} {row.verdict}", style), (f": {why}", ""))
+
+
+def unseen_launches(section: TrustSection) -> str:
+    """What complete trust leaves open where no kernel has its launch: kernels lost inside a graph show nowhere."""
+    if section.coverage.get("kernels") and section.coverage.get("kernels_linked") == 0:
+        return "; no launch was recorded, so that a lost graph would not be seen"
+    return ""
 
 
 def _ranks(page: Page, findings: tuple[Finding, ...]) -> None:

@@ -27,6 +27,17 @@ _BY_REASON = {
 AGAIN = "Record again; the evidence given cannot carry the rule."
 _TRACE_ONLY = "Give the server's configuration (--recipe FILE), or record with m3probe attach, which brings its own."
 MOST_REASONS = 2
+RANGES = (
+    "In a trace of rocprofv3, RPD, nsys or Perfetto a step is a range: record with --profiler-config.profiler cuda on the "
+    "server (docs/record.md)."
+)
+
+
+def no_steps(phase: str, rec: Recording) -> str:
+    """What to do where no step of the phase (any, where it is empty) was recorded."""
+    what = f"Record some {phase} steps." if phase else AGAIN
+    ranges = any(file.role == "rank" and file.kind != "kineto" for file in rec.files) and not len(rec.steps)
+    return f"{what} {RANGES}" if ranges else what
 
 
 def by_trust(trust: TrustRow | None) -> str:

@@ -15,7 +15,7 @@ def judge_counted(rule: Rule, view: View, units: list[Unit]) -> RuleResult:
     scopes = [view.scope(unit, rule.phase) for unit in units]
     seen = [scope for scope in scopes if rule.phase is None or len(scope.steps)]
     if not seen:
-        return nothing(rule, f"no {rule.phase} step was recorded", f"Record some {rule.phase} steps.")
+        return nothing(rule, f"no {rule.phase} step was recorded", _advice.no_steps(str(rule.phase), view.rec))
     found = [check for scope in seen for check in checks(rule, view, scope)]
     left_out = [scope.unit for scope in scopes if scope not in seen]
     return _rolled_up(rule, view, found, left_out)
@@ -53,7 +53,9 @@ def _next_move(rule: Rule, view: View, *, failed: bool) -> str:
     said = " ".join(part for part in (lost, instead, own) if part)
     if said:
         return said
-    return _CHANGED if failed else _advice.AGAIN
+    if failed:
+        return _CHANGED
+    return _advice.no_steps("", view.rec) if rule.per_step else _advice.AGAIN
 
 
 _CHANGED = (

@@ -65,13 +65,9 @@ def judge_path(rule: Rule, view: View) -> RuleResult:
         place = f"a {rule.phase} step" if rule.phase else "a step"
         whose = "" if rule.rank is None else f" of rank {rule.rank}"
         told = joined([f"no evidence about this path in {place}{whose}", *(why for row in rows for why in row.reasons)])
-        return nothing(rule, told, _record(rule))
+        return nothing(rule, told, _advice.no_steps(rule.phase, view.rec) if rule.phase else "Give that rank's trace.")
     scope, row = min(found, key=lambda item: _ORDER.index(item[0].verdict))
     return _joined(rule, view, row, list(_checks(rule, view, scope, row)))
-
-
-def _record(rule: Rule) -> str:
-    return f"Record some {rule.phase} steps." if rule.phase else "Give that rank's trace."
 
 
 def _scope(row: PathRow, rule: Rule) -> _Scope | None:

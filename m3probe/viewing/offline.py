@@ -18,6 +18,7 @@ from m3probe.workload import Workload
 
 JUDGING = "the report"
 """Told after the last file: reading is done, the questions are being answered."""
+RANKS_NAMED = 8
 Progress = Callable[[Path, int, int], None]
 _RANK = re.compile(r"rank[-_]?(\d+)", re.IGNORECASE)
 
@@ -90,24 +91,37 @@ def view_of(title: str, rec: Recording, report: Report, compared: CompareReport 
     hidden = [reason.text for reason in said.trust.reasons if reason.hides_kernels] if said else []
     whole = report.outcome != "partial" and not hidden
     why = "; ".join(dict.fromkeys([*(f"{n.path}: {n.text}" if n.path else n.text for n in lost), *hidden]))
-    sources = tuple(_source(file, rec, at_s) for file in rec.files)
+    files: dict[tuple[str, str], list[SourceFile]] = {}
+    for file in rec.files:
+        files.setdefault((file.path, file.kind), []).append(file)
+    sources = tuple(_source(ranks, rec, at_s) for ranks in files.values())
     return View(
         title=title, word=Word.READ if whole else Word.PARTIAL, at_s=at_s, detail="" if whole else why,
         report=report, recording=rec, sources=sources, compare=compared,
     )  # fmt: skip
 
 
-def _source(file: SourceFile, rec: Recording, at_s: float) -> SourceState:
+def _source(ranks: Sequence[SourceFile], rec: Recording, at_s: float) -> SourceState:
+    """One file, of which each device or process may be a rank."""
+    file = ranks[0]
     notes = [note for note in rec.notes if note.path == file.path and not note.quiet]
     lost = [note.text for note in notes if note.lossy]
-    rank = f"rank {file.rank}" if file.rank is not None else f"process {file.pid}" if file.pid is not None else ""
-    what = ", ".join(filter(None, (rank, "" if rank and file.role == "rank" else file.role, file.device)))
     return SourceState(
         name=Path(file.path).name,
         kind=file.kind,
-        word=Word.PARTIAL if lost or file.counts.truncated else Word.READ,
+        word=Word.PARTIAL if lost or any(each.counts.truncated for each in ranks) else Word.READ,
         detail="; ".join(note.text for note in notes),
         last_ok_s=at_s,
-        found=f"{what}, {file.size_bytes:,} bytes",
+        found=f"{_holds(ranks)}, {file.size_bytes:,} bytes",
         missing=tuple(lost),
     )
+
+
+def _holds(ranks: Sequence[SourceFile]) -> str:
+    """``rank 0``, ``ranks 0, 1``, or what else the file is."""
+    told = sorted({each.rank for each in ranks if each.rank is not None})
+    if told:
+        more = f" and {len(told) - RANKS_NAMED} more" if len(told) > RANKS_NAMED else ""
+        said = f"rank{'s' if len(told) > 1 else ''} {', '.join(map(str, told[:RANKS_NAMED]))}{more}"
+        return said if ranks[0].role == "rank" else f"{said}, {ranks[0].role}"
+    return ranks[0].role if len(ranks) == 1 else f"{len(ranks)} devices or processes without a rank"

@@ -7,6 +7,7 @@ from dataclasses import replace
 from m3probe.model.report import BottleneckSection, TrustSection
 from m3probe.model.view import View, Word
 from m3probe.present._numbers import UNKNOWN, listed, plural
+from m3probe.present._top import unseen_launches
 from m3probe.present.html._plots import figures_of
 from m3probe.present.html.page import page
 from m3probe.present.html.section import Section
@@ -57,7 +58,8 @@ def banner(view: View) -> list[Said]:
     section = view.report.answer.section(TrustSection) if view.report else None
     said: list[Said] = []
     if section is not None and section.trust.verdict == Trust.COMPLETE:
-        said.append(Said("Trust complete: nothing that was read hides a kernel.", "complete"))
+        text = f"Trust complete: nothing that was read hides a kernel{unseen_launches(section)}."
+        said.append(Said(text, "complete"))
     if view.detail or view.word is not Word.READ:
         said.append(Said(f"{view.word.value}: {view.detail or 'no reason was given'}", view.word.value))
     said += [Said(each.text, each.mark, each.dim) for each in partial(view)]

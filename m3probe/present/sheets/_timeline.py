@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from m3probe.model.report import StepRow
+from m3probe.present._numbers import plural
 from m3probe.present.sheets.sheet import Strip
 
 MOST_SPANS = 400
@@ -33,6 +34,6 @@ def timeline(rows: Sequence[StepRow], whose: str) -> Strip | None:
         for group in groups
     )
     many = f"; {each} steps to a span, by the phase of most, gaps between them not drawn" if each > 1 else ""
-    title = f"{len(spans):,} steps of {whose} on the GPU{many}, recorded"
+    title = f"{plural(len(spans), 'step')} of {whose} on the GPU{many}, recorded"
     phases = dict.fromkeys(phase for _, _, phase in drawn)
     return Strip(title, drawn, (end - begin) / 1e6, "ms", tuple((phase, phase) for phase in phases))

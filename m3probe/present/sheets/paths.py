@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from m3probe.model.path_report import PathCell, PathRow, PathsSection, RecipeRow
 from m3probe.model.view import View
@@ -19,6 +20,8 @@ CHANGE = (
     "The server's configuration (--recipe FILE) makes missed or declined of unproven; an eager twin or a kernel window "
     "shows what graphs hide"
 )
+MAYBE = {"ran as", "configured", "eligible", "correct"}
+"""Columns that a table of paths has where one of its lines knows something."""
 GATES = {GateState.HOLDS: q.GOOD, GateState.BROKEN: q.BAD, GateState.UNPROVEN: q.UNPROVEN}
 CORRECT = {GateState.HOLDS: "gates hold", GateState.BROKEN: "a gate is broken", GateState.UNPROVEN: "unproven"}
 
@@ -97,7 +100,18 @@ def _matrix(rows: Sequence[PathRow], lens: Lens) -> Grid:
     keys = " and ".join([*["v"] * bool(lens.verdict), *["p"] * bool(lens.phase), *["r"] * (lens.rank is not None)])
     empty = f"No path{said}. Press {keys} to change the filter." if said else "No fast path was judged."
     counted = f" {len(shown)} of {len(rows)}" if said else ""
+    columns, lines = _without_dashes(columns, lines)
     return Grid(f"Fast paths{counted}", columns, q.keyed(lines), empty)
+
+
+def _without_dashes(columns: tuple[Column, ...], lines: list[Line]) -> tuple[tuple[Column, ...], list[Line]]:
+    """Columns of which no path knows anything are left out: a trace alone says nothing of what was configured."""
+    kept = [
+        i
+        for i, column in enumerate(columns)
+        if column.name not in MAYBE or not lines or any(line.cells[i].text != UNKNOWN for line in lines)
+    ]
+    return tuple(columns[i] for i in kept), [replace(line, cells=tuple(line.cells[i] for i in kept)) for line in lines]
 
 
 def _seen(row: PathRow, lens: Lens) -> bool:
