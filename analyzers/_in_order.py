@@ -60,6 +60,8 @@ def in_order(rec: Recording, files: dict[int, int]) -> Aligned | str:
         return f"{untimed:,} collectives have no time, so that which of them belong together is not known"
     ranks = tuple(sorted(files))
     rows = [np.flatnonzero(comm & (kernels["file"] == files[rank])) for rank in ranks]
+    if not any(len(here) for here in rows):
+        return "no collective is of a file whose rank is known"
     unequal = _unequal(rec, ranks, rows)
     if unequal:
         return unequal

@@ -53,6 +53,12 @@ def _names(rec: Recording) -> Facts:
     return facts
 
 
+def calls(rec: Recording) -> dict[str, int]:
+    """Kernels by name."""
+    ids, counts = np.unique(rec.kernels["name"], return_counts=True)
+    return {printable(name): n for name, n in zip(rec.strings.of(ids.tolist()), counts.tolist(), strict=True)}
+
+
 def printable(name: str) -> str:
     r"""``name`` with control bytes other than tab and newline written ``\xNN``."""
     return _CONTROL.sub(lambda m: f"\\x{ord(m.group(0)):02x}", name)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from m3probe.analyzers._inventory_kernels import printable
+from m3probe.analyzers._inventory_kernels import calls
 from m3probe.model.recording import Recording
 
 ROCPD, RPD, NSYS = "rocpd-sqlite", "rpd-sqlite", "nsys-sqlite"
@@ -17,18 +17,12 @@ def profiler_facts(rec: Recording) -> dict[str, Any]:
     kinds = {file.kind for file in rec.files} & {ROCPD, RPD, NSYS}
     if not kinds:
         return {}
-    facts: dict[str, Any] = {"calls": _calls(rec)}
+    facts: dict[str, Any] = {"calls": calls(rec)}
     if ROCPD in kinds:
         facts |= {"gpus": len(rec.meta.devices), "schema_version": rec.meta.versions.get("rocpd_schema")}
     elif RPD in kinds:
         facts["schema_version"] = rec.meta.versions.get("rpd_schema_version")
     return facts | (_nsys(rec) if NSYS in kinds else {})
-
-
-def _calls(rec: Recording) -> dict[str, int]:
-    ids, counts = np.unique(rec.kernels["name"], return_counts=True)
-    names = [printable(name) for name in rec.strings.of(ids.tolist())]
-    return dict(zip(names, counts.tolist(), strict=True))
 
 
 def _nsys(rec: Recording) -> dict[str, Any]:

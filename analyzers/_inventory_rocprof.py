@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from m3probe.analyzers._inventory_kernels import printable
+from m3probe.analyzers._inventory_kernels import calls, printable
 from m3probe.model.recording import Recording, SourceFile
 
 Facts = dict[str, Any]
@@ -25,7 +23,7 @@ def rocprof_facts(rec: Recording) -> Facts:
         facts |= _totals(rec)
     kinds = {f.kind for f in rec.files if f.role == "rank"}
     if kinds & {_CSV, _JSON}:
-        facts |= {"calls": _calls(rec)}
+        facts |= {"calls": calls(rec)}
     if _CSV in kinds:
         facts |= _tables(rec)
     if _JSON in kinds:
@@ -46,11 +44,6 @@ def _totals(rec: Recording) -> Facts:
         facts["kernel_time_ns"] = sum(row.self_ns for row in rows)
         facts["distinct_kernel_names"] = len({row.name for row in rows})
     return facts
-
-
-def _calls(rec: Recording) -> dict[str, int]:
-    ids, counts = np.unique(rec.kernels["name"], return_counts=True)
-    return {printable(rec.strings[i]): n for i, n in zip(ids.tolist(), counts.tolist(), strict=True)}
 
 
 def _of(rec: Recording, kind: str) -> Iterator[tuple[SourceFile, int, int]]:
@@ -102,11 +95,10 @@ def _label(label: str) -> Facts:
 
 def _results(rec: Recording) -> Facts:
     found = list(_of(rec, _JSON))
-    calls = rec.names("launches")
     gfx = rec.meta.versions.get("gfx")
     return {
         "kernel_time_ns_by_agent_handle": _summed([one for one in found if one[0].device], lambda f: f.device),
-        "hip_api_records": sum(name.startswith(("hip", "__hip")) for name in calls),
+        "hip_api_records": sum(name.startswith(("hip", "__hip")) for name in rec.names("launches")),
         "gpus": len(rec.meta.devices),
         **({"gfx": gfx} if gfx else {}),
     }

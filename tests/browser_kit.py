@@ -87,6 +87,14 @@ class Opened:
             assert time.monotonic() < end, f"never came true: {expression}"
             self.page.wait_for_timeout(20)
 
+    def hover(self, shape: Any) -> tuple[float, float]:
+        """Move the mouse to the middle of a plot's shape; where that is, for a click."""
+        shape.scroll_into_view_if_needed()
+        box = shape.bounding_box()
+        middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        self.page.mouse.move(*middle)
+        return middle
+
     def js(self, expression: str) -> Any:
         """The value of an expression in the page."""
         return self.page.evaluate(expression)

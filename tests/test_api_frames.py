@@ -102,22 +102,21 @@ def test_a_column_holds_only_the_texts_that_occur(rec: m3probe.Recording) -> Non
 
 
 def test_every_kind_of_row_is_a_frame_with_the_fields_of_its_type() -> None:
-    device = DeviceRow(3, 4, "Agent 4", 2, 500, 1_000, 500, 0.5, 0, 0, None, None)
-    lacking = UnansweredRow("shapes", "no operator", "record_shapes")
-    whole = full_report()
-    sections = (*whole.answer.sections, DevicesSection((device,), (lacking,)))
-    report = replace(whole, answer=replace(whole.answer, sections=sections))
+    device = DeviceRow(0, 4, "Agent 4", 3, 4_200, 4_400, 4_200, 0.05, 0, 0, 0, None)
+    lacks = UnansweredRow("queues", "rocprofv3 sees no request", "pages of /metrics")
+    report = full_report()
+    report = replace(report, answer=report.answer.plus(Answer((DevicesSection((device,), (lacks,)),))))
     for name, rows in ROWS.items():
         frame = report.df(name)
         assert frame.attrs["rows"] == name
         plain = [field for field, hint in rows.kind.__annotations__.items() if "Bound" not in str(hint)]
         assert [field for field in plain if field not in frame.columns] == []
-    assert report.df("devices")[["rank", "idle_share", "exposed_ns"]].values.tolist() == [[3, 0.5, pd.NA]]
-    assert report.df("unanswered").loc[0, "record"] == "record_shapes"
     families = report.df("families")
     assert report.summary is not None
     assert families["count"].tolist() == [row.count for row in report.summary.families]
     assert families["share"].dtype == "Float64"
+    assert report.df("devices")["overlap_share"].isna().tolist() == [True]
+    assert report.df("unanswered")["lacks"].tolist() == [lacks.lacks]
     assert set(report.df("planes")["plane"]) <= {"compute", "state", "comm"}
 
 
@@ -139,7 +138,7 @@ def test_rows_that_are_not_there_say_why() -> None:
     with pytest.raises(m3probe.UsageError, match="this report has no steps: their analyzer failed"):
         empty.df("steps")
     with pytest.raises(
-        m3probe.UsageError, match=r"no rows called 'kernels'\. Known are cells, devices, families, findings"
+        m3probe.UsageError, match=r"no rows called 'kernels'\. Known are cells, counters, devices, families, findings"
     ):
         empty.df("kernels")
     assert empty.df("findings").empty

@@ -55,6 +55,13 @@ def test_a_value_has_the_time_of_the_run_that_counted_it() -> None:
     assert (rows.groups.tolist(), rows.group_items.tolist(), rows.vgprs.tolist()) == ([4096] * 3, [256] * 3, [4] * 3)
 
 
+def test_a_column_that_stands_twice_counts_once(tmp_path: Path) -> None:
+    (tmp_path / "pmc_perf.csv").write_text(
+        "Dispatch_ID,GPU_ID,Kernel_Name,Wave_Size,TCC_HIT_sum,TCC_HIT_sum\n0,0,gemm,64,5,5\n1,0,gemm,64,7,7\n"
+    )
+    assert facts(tmp_path / "pmc_perf.csv")["counters"] == {"TCC_HIT_sum": 12}
+
+
 def test_one_table_of_a_run_can_be_given_alone() -> None:
     assert facts(MI350 / "pmc_perf_5.csv")["kernel_time_ns"] == 21_679 + 16_719 + 16_920
     # the merged table has mean times of the passes, with fractions: 21762.0, 16919.8, 16864.2

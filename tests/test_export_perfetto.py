@@ -45,7 +45,14 @@ def test_kernels_lie_at_their_nanosecond_with_what_is_known_of_them(tmp_path: Pa
         (130_500, 134_750),
         (210_000, 220_000),
     ]
-    args = {"family": "gemm", "grid": "3 x 2 x 1", "op": "aten::mm", "dims": "[[2, 8], [8, 4]]", "step": 0}
+    args = {
+        "family": "gemm",
+        "grid": "3 x 2 x 1",
+        "op": "aten::mm",
+        "dims": "[[2, 8], [8, 4]]",
+        "step": 0,
+        "correlation": 1,
+    }
     assert stream[0][2:] == (GEMM, args)
     overlap = tracks["rank 0", "GPU 0 stream 7 (overlaps 1)"].slices
     assert [(start - MIDNIGHT_NS, end - MIDNIGHT_NS) for start, end, _, _ in overlap] == [(215_000, 225_001)]
@@ -74,6 +81,23 @@ def test_steps_phases_and_families_stand_beside_the_kernels(tmp_path: Path) -> N
         (110_000, 130_000, "gemm", 1),
         (130_500, 134_750, "sparse_attention", 1),
         (210_000, 225_001, "gemm", 2),
+    ]
+
+
+def test_a_family_fills_no_time_in_which_only_another_stream_runs(tmp_path: Path) -> None:
+    """A GEMM of 100 us on one stream, 10 us of attention beside it on another."""
+    events = [
+        launch(102.0, 1),
+        launch(104.0, 2),
+        kernel(110.0, 100.0, 1, GEMM, stream=7),
+        kernel(120.0, 10.0, 2, "_gqa_sparse_decode_kernel", stream=8),
+    ]
+    path = write_trace(tmp_path / "t.json", events, baseTimeNanoseconds=MIDNIGHT_NS)
+    export(path, "perfetto", tmp_path / "t.pftrace")
+    runs = perfetto(tmp_path / "t.pftrace")["rank 0", "families GPU 0"].slices
+    assert [(start - MIDNIGHT_NS, end - MIDNIGHT_NS, name) for start, end, name, _ in runs] == [
+        (110_000, 120_000, "gemm"),
+        (120_000, 130_000, "sparse_attention"),
     ]
 
 
@@ -187,7 +211,8 @@ def test_no_name_breaks_a_file(tmp_path: Path) -> None:
     asked = exporting.asked("perfetto", [tmp_path], tmp_path / "t.pftrace")
     asked.write(rec, unjudged(rec))
     found = [name for _, _, name, _ in perfetto(tmp_path / "t.pftrace")["rank 0", "GPU 0 stream 0"].slices]
-    assert found == ["a\\ud800b", "nul\\x00", "\\x1b[2J", *names[3:]]
+    assert found[:5] + found[6:] == ["a\\ud800b", "nul\\x00", "\\x1b[2J", "", "名前", "<script>"]
+    assert found[5] == f"{'x' * (65_536 - 64)}... (100,000 characters, crc32 fe071171)"  # by zlib of the whole name
 
 
 def test_more_names_than_messages_are_kept(tmp_path: Path) -> None:

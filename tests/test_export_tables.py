@@ -119,6 +119,22 @@ def test_the_report_is_the_report_of_json(exported: Path) -> None:
     assert [row["rows"] for row in evidence] == [e["rows"] for row in told["findings"] for e in row["evidence"]]
 
 
+def test_devices_and_what_is_unanswered_are_tables_too(tmp_path: Path) -> None:
+    case = Path(__file__).parent / "data" / "cases" / "r08_results.json"
+    export([case], "parquet", tmp_path / "out")
+    told = json.loads(report_json(pipeline.analyze([case])))
+    for name, key in (("devices", "device_time"), ("unanswered", "unanswered")):
+        assert parquet.read_table(tmp_path / "out" / f"report_{name}.parquet").to_pylist() == told[key] != []
+
+
+def test_counters_are_a_table_too(tmp_path: Path) -> None:
+    counters = Path(__file__).parent / "data" / "counters" / "mi350"
+    export([counters], "parquet", tmp_path / "out")
+    told = json.loads(report_json(pipeline.analyze([counters])))
+    rows = parquet.read_table(tmp_path / "out" / "report_counters.parquet").to_pylist()
+    assert rows == told["counters"]["rows"] != []
+
+
 def test_the_manifest_says_where_it_is_from(exported: Path) -> None:
     for to in ("parquet", "arrow", "csv"):
         said = json.loads((exported / to / "manifest.json").read_text())

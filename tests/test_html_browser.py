@@ -63,10 +63,7 @@ def test_draws_every_plot_asks_for_nothing_and_fits_a_phone(browser: Any, pages:
 def test_hover_tells_of_a_point(browser: Any, pages: dict[str, Path]) -> None:
     with opened(browser, pages["trace"]) as page:
         page.draw_all()
-        bar = page.page.locator(".plot").first.locator(".bars .point path").first
-        bar.scroll_into_view_if_needed()
-        box = bar.bounding_box()
-        page.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        page.hover(page.page.locator(".plot").first.locator(".bars .point path").first)
         shown = page.page.locator(".plot .hoverlayer .hovertext").first
         shown.wait_for()
         assert "64.7" in shown.text_content()

@@ -39,15 +39,12 @@ def test_draws_every_plot_and_fits_a_phone(browser: Any, page_file: Path) -> Non
 def test_a_point_tells_its_noise_and_opens_the_run(browser: Any, page_file: Path) -> None:
     page = Opened(browser, page_file)
     page.draw_all()
-    dot = page.page.locator("[id='figure:ratios-3'] .scatterlayer .points path").first
-    dot.scroll_into_view_if_needed()
-    box = dot.bounding_box()
-    page.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    middle = page.hover(page.page.locator("[id='figure:ratios-3'] .scatterlayer .points path").first)
     told = page.page.locator("[id='figure:ratios-3'] .hoverlayer .hovertext").first
     told.wait_for()
     assert "x 0.140, noise ± 0.108: worse" in told.text_content()
-    page.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.page.wait_for_function("location.hash === '#run:eager'")
+    page.page.mouse.click(*middle)
+    page.until("location.hash === '#run:eager'")
     assert page.js("document.getElementById('run:eager').open") is True
     assert page.faults == []
     page.close()

@@ -84,6 +84,31 @@ def test_without_agent_info_order_tells_and_one_alone_is_not_told(tmp_path: Path
     assert "the place of its agent" in told(rec)
 
 
+def test_processes_that_see_one_gpu_each_are_ranked_by_node(tmp_path: Path) -> None:
+    """ROCR_VISIBLE_DEVICES=1 and =0: each process has two CPUs and one GPU, agent 2 of its own."""
+    for pid, node in ((501, 3), (502, 2)):
+        worker(tmp_path, pid, "Agent 2")
+        own = [*TWO_CPUS[:2], [node, 2, "GPU", 256, "gfx950"]]
+        table(tmp_path / f"{pid}_agent_info.csv", AGENTS, own)
+    rec = of(tmp_path)
+    assert [(f.pid, f.gpu, f.node, f.rank) for f in rec.files] == [(501, 0, 3, 1), (502, 0, 2, 0)]
+    assert "the processes number them unlike" in told(rec)
+
+
+def test_gpus_of_two_hosts_are_not_ranked_by_node(tmp_path: Path) -> None:
+    for host, node in (("a", 2), ("b", 4)):
+        (tmp_path / host).mkdir()
+        worker(tmp_path / host, 501, "Agent 2")
+        table(tmp_path / host / "501_agent_info.csv", AGENTS, [*TWO_CPUS[:2], [node, 2, "GPU", 256, "gfx950"]])
+    assert [(f.gpu, f.rank) for f in of(tmp_path).files] == [(0, None), (0, None)]
+
+
+def test_two_processes_of_one_gpu_stay_one_rank(tmp_path: Path) -> None:
+    for pid in (501, 502):
+        worker(tmp_path, pid, "Agent 3")
+    assert [(f.gpu, f.node, f.rank) for f in of(tmp_path).files] == [(1, 3, 1)] * 2
+
+
 def test_two_hosts_with_the_same_gpus_have_no_ranks(tmp_path: Path) -> None:
     worker(tmp_path / "node1", 501)
     worker(tmp_path / "node2", 501)
@@ -233,7 +258,7 @@ def test_a_broken_kernel_trace_of_a_folder_is_a_loss(tmp_path: Path) -> None:
 
 def test_more_agents_than_a_host_has_are_refused(tmp_path: Path) -> None:
     rows = [kernel("a", 10, 30, agent=f"Agent {n}") for n in range(1_100)]
-    with pytest.raises(UnreadableInput, match="more than 1,024 agents"):
+    with pytest.raises(UnreadableInput, match="more than 1,024 devices"):
         of(table(tmp_path / "5_kernel_trace.csv", KERNELS, rows))
 
 

@@ -55,6 +55,20 @@ def test_records_are_joined(tmp_path: Path) -> None:
     assert rec.outcome is Outcome.OK
 
 
+def test_a_copy_is_of_its_gpu_where_no_kernel_tells(tmp_path: Path) -> None:
+    """99 is the processor, 100 and 101 are GPU 0 and 1."""
+    ends = [(99, 101), (100, 99), (101, 100)]
+    copies = [
+        {**api(*COPY, 6 + n, 90, 95), "src_agent_id": {"handle": src}, "dst_agent_id": {"handle": dst}, "bytes": 1}
+        for n, (src, dst) in enumerate(ends)
+    ]
+    rec = of(results(tmp_path / "501_results.json", process(memory_copy=copies)))
+    assert sorted(zip(rec.transfers["correlation"].tolist(), rec.transfers["device"].tolist(), strict=True)) == [
+        (6, 1), (7, 0), (8, 1),
+    ]  # fmt: skip
+    assert [file.gpu for file in rec.files] == [0, 1]
+
+
 def test_the_order_of_keys_is_free(tmp_path: Path) -> None:
     document = json.loads(results(tmp_path / "a.json", one_step()).read_text())
 

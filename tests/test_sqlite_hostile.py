@@ -275,6 +275,18 @@ def test_a_foreign_database_is_an_error_alone_and_left_out_of_a_folder(tmp_path:
     assert [note.word for note in rec.notes] == ["ignored"]
 
 
+def test_more_processes_than_a_host_has_are_refused(tmp_path: Path) -> None:
+    """Each would be a rank: 4,000 cost 4 s to judge."""
+    tables = layout_a()
+    columns, rows = tables["rocpd_kernel_dispatch"]
+    many = [(n + 1, GUID, 1, n, *rows[0][4:]) for n in range(1_025)]
+    path = write(tmp_path / "many.db", {**tables, "rocpd_kernel_dispatch": (columns, many)})
+    with pytest.raises(UnreadableInput, match="more than 1,024 devices"):
+        open_recording([path])
+    path = write(tmp_path / "most.db", {**tables, "rocpd_kernel_dispatch": (columns, many[:1_000])})
+    assert len({file.pid for file in open_recording([path]).files if file.device}) == 1_000
+
+
 def test_odd_paths_open(tmp_path: Path) -> None:
     folder = tmp_path / "a?mode=rw#b %41"
     folder.mkdir()

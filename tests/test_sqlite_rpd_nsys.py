@@ -175,6 +175,22 @@ def test_the_same_correlation_in_two_processes_links_inside_each(tmp_path: Path)
     assert sorted(found) == [("red(int)", 10_060), ("void gemm<float>(float*)", 10_000)]
 
 
+def test_rows_without_their_process_are_those_of_the_only_one(tmp_path: Path) -> None:
+    tables = nsys()
+    columns, rows = tables["CUPTI_ACTIVITY_KIND_RUNTIME"]
+    nobody = global_id(0, 78)
+    tables["CUPTI_ACTIVITY_KIND_RUNTIME"] = (columns, [*rows, (10_060, 10_070, nobody, 24, 10)])
+    rec = open_recording([write(tmp_path / "x.sqlite", tables)])
+    assert rec.names("launches").count("cudaLaunchKernel") == 3
+    assert rec.launches["tid"].tolist().count(78) == 1
+    assert rec.strings.of(rec.launches["name"][rec.transfers["launch"]].tolist()) == ["cudaLaunchKernel"]
+    columns, rows = tables["CUPTI_ACTIVITY_KIND_RUNTIME"]
+    other = (10_080, 10_090, global_id(PID + 1, 79), 25, 10)  # two processes: nobody's call is its own
+    tables["CUPTI_ACTIVITY_KIND_RUNTIME"] = (columns, [*rows, other])
+    rec = open_recording([write(tmp_path / "y.sqlite", tables)])
+    assert sorted(file.pid or 0 for file in rec.files) == [0, PID, PID, PID + 1]
+
+
 def test_whole_graphs_without_a_time_are_counted_and_in_no_sum(tmp_path: Path) -> None:
     tables = nsys()
     del tables["CUPTI_ACTIVITY_KIND_KERNEL"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,15 @@ def test_processes_of_their_own_have_clocks_of_their_own() -> None:
 def test_one_clock_refutes_an_order_that_misleads() -> None:
     late = [(name, start + 10**6, end + 10**6) for name, start, end in SECOND]
     assert "0 of 3 run at one time on all ranks" in why(recorded(Ran({0: FIRST, 1: late})))
+
+
+@pytest.mark.filterwarnings("error")
+def test_collectives_of_a_file_without_a_rank_align_nothing() -> None:
+    """Two ranks without a collective, and a third file that has one."""
+    gemm = [(GEMM, 1_000, 2_000)]
+    rec = recorded(Ran({0: gemm, 1: gemm, 2: FIRST}))
+    unranked = [replace(file, rank=None) if file.rank == 2 else file for file in rec.files]
+    assert "no collective is of a file whose rank is known" in why(replace(rec, files=tuple(unranked)))
 
 
 def test_collectives_of_other_names_are_aligned_by_themselves() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 
-from m3probe.errors import UsageError
+from m3probe.errors import MissingExtra, UsageError
 from m3probe.exporting._format import Export, Format
 from m3probe.exporting._place import Place
 from m3probe.exporting._said import lost_of, trust_of
@@ -54,11 +54,12 @@ def asked(to: str, paths: Sequence[Path], out: Path | None, *, force: bool = Fal
     """What the command line asks for, looked at before anything is read.
 
     Raises:
-        UsageError: a library is missing, or something stands in its place.
+        MissingExtra: a package is not installed.
+        UsageError: something stands in its place.
     """
     form: Format = import_module(FORMATS[to]).FORMAT
     for module in form.needs:
-        _importable(module, to)
+        _importable(module)
     if host and not form.host:
         raise UsageError(f"--host is for time lines, and --to {to} writes every row anyway", next_move="Leave it out")
     folder = form.folder(out, paths)
@@ -69,15 +70,11 @@ def asked(to: str, paths: Sequence[Path], out: Path | None, *, force: bool = Fal
     return Asked(to, form, place, host)
 
 
-def _importable(module: str, to: str) -> None:
+def _importable(module: str) -> None:
     try:
         import_module(module)
     except ImportError as error:
-        library = module.partition(".")[0]
-        raise UsageError(
-            f"--to {to} needs the library {library}, which cannot be imported ({error})",
-            next_move="Install it: pip install 'm3probe[export]', or from a clone pip install '.[export]'",
-        ) from error
+        raise MissingExtra(module.partition(".")[0], "export", error) from error
 
 
 def _stem(path: Path) -> str:

@@ -12,8 +12,10 @@ from typing import Any
 from m3probe.exporting._grid import BOOL, FLOAT, INT, INTS, TEXT, TEXTS, OutTable, of_values
 from m3probe.model.bench_report import BenchRow, BenchSection
 from m3probe.model.clock import ClockSection, FileClock
+from m3probe.model.counter_report import CounterRow, CountersSection
 from m3probe.model.device_report import DeviceRow, DevicesSection, UnansweredRow
-from m3probe.model.findings import Finding
+from m3probe.model.findings import Evidence, Finding
+from m3probe.model.idle_report import IdlePart, IdleSection
 from m3probe.model.path_report import GateRow, PathCell, PathRow, PathsSection
 from m3probe.model.repeat_report import CoverageRow, RepeatRow, RepeatsSection
 from m3probe.model.report import (
@@ -73,11 +75,8 @@ def _parts(answer: Answer) -> Iterator[_Part]:
     if moved:
         planes = [(plane, row) for plane in ("compute", "state", "comm") for row in getattr(moved.bytes, plane)]
         yield _Part("report_bytes", PlaneRow, [row for _, row in planes], {"plane": [plane for plane, _ in planes]})
-    devices = answer.section(DevicesSection)
-    if devices:
-        yield _Part("report_devices", DeviceRow, devices.device_time, {})
-        yield _Part("report_unanswered", UnansweredRow, devices.unanswered, {})
     yield from _paths(answer.section(PathsSection))
+    yield from _devices(answer)
     yield from _beside(answer)
     yield from _findings(answer)
 
@@ -89,6 +88,17 @@ def _paths(section: PathsSection | None) -> Iterator[_Part]:
     cells = [(row.id, cell) for row in section.paths for cell in row.cells]
     yield _Part("report_path_cells", PathCell, [cell for _, cell in cells], {"path": [path for path, _ in cells]})
     yield _Part("report_gates", GateRow, section.gates, {})
+
+
+def _devices(answer: Answer) -> Iterator[_Part]:
+    devices, counters = answer.section(DevicesSection), answer.section(CountersSection)
+    if devices:
+        yield _Part("report_devices", DeviceRow, devices.device_time, {})
+        yield _Part("report_unanswered", UnansweredRow, devices.unanswered, {})
+    if idle := answer.section(IdleSection):
+        yield _Part("report_idle", IdlePart, idle.parts, {})
+    if counters:
+        yield _Part("report_counters", CounterRow, counters.counters.rows, {})
 
 
 def _beside(answer: Answer) -> Iterator[_Part]:
@@ -107,8 +117,6 @@ def _beside(answer: Answer) -> Iterator[_Part]:
 def _findings(answer: Answer) -> Iterator[_Part]:
     yield _Part("report_findings", Finding, answer.findings, _bounds(answer.findings), frozenset({"evidence", "bound"}))
     shown = [(finding.id, each) for finding in answer.findings for each in finding.evidence]
-    from m3probe.model.findings import Evidence
-
     yield _Part("report_evidence", Evidence, [each for _, each in shown], {"finding": [name for name, _ in shown]})
     last = answer.section(BottleneckSection)
     if last:

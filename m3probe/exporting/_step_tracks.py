@@ -80,11 +80,13 @@ def families(drawn: Drawn) -> Iterator[Track]:
         here = rows[kernels["device"][rows] == device]
         here = here[np.argsort(kernels["start_ns"][here], kind="stable")]
         start, family = drawn.when.of("kernels", here), kernels["family"][here]
-        reach = np.maximum.accumulate(start + kernels["dur_ns"][here])
         first = np.flatnonzero(np.append(True, family[1:] != family[:-1]))
+        end = np.maximum.reduceat(
+            start + kernels["dur_ns"][here], first
+        )  # of its own kernels, whatever runs beside them
         begin, following = start[first], np.append(start[first][1:], np.iinfo(np.int64).max)
         last = np.append(first[1:], len(here)) - 1
-        dur = np.minimum(reach[last], following) - begin
+        dur = np.minimum(end, following) - begin
         count = Arg("kernels", last - first + 1)
         title = f"families GPU {device}"
         runs = Track(drawn.group, title, SLICES, begin, family[first], FAMILY_WORDS, dur, (count,))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hin
 import numpy as np
 
 from m3probe.errors import MissingExtra, UsageError
+from m3probe.model.counter_report import CounterRow, CountersSection
 from m3probe.model.device_report import DeviceRow, DevicesSection, UnansweredRow
 from m3probe.model.findings import Bound, Finding
 from m3probe.model.path_report import PathCell, PathRow, PathsSection
@@ -114,6 +115,7 @@ class Rows:
 PLANES = ("compute", "state", "comm")
 ROWS: Mapping[str, Rows] = {
     "cells": Rows(PathsSection, PathCell, lambda s: [(path.id, c) for path in s.paths for c in path.cells], ("path",)),
+    "counters": Rows(CountersSection, CounterRow, lambda s: s.counters.rows),
     "devices": Rows(DevicesSection, DeviceRow, lambda s: s.device_time),
     "families": Rows(SummarySection, FamilyRow, lambda s: s.summary.families),
     "findings": Rows(None, Finding, lambda answer: answer.findings),

@@ -170,7 +170,9 @@ class SourceFile:
     device: str = ""
     """Its device as the format labels it (``Agent 4``, ``GPU 3``, a handle), where it names one."""
     gpu: int | None = None
-    """Number of that device among the host's GPUs, where the format tells."""
+    """Number of that device among the GPUs that its process saw, where the format tells."""
+    node: int | None = None
+    """Number of that device among all processors of the host, where the format tells."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -381,7 +381,8 @@ class Report:
         """Rows as a DataFrame, a column for each field of their type, ``<NA>`` for what is not known.
 
         Args:
-            rows: ``cells devices families findings paths phases planes queues ranking repeats roofline shapes steps unanswered``.
+            rows: ``cells counters devices families findings paths phases planes queues ranking repeats roofline shapes
+                steps unanswered``.
 
         Raises:
             UsageError: another word, or rows whose analyzer failed.

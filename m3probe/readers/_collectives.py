@@ -12,6 +12,7 @@ from m3probe.model.tables import NONE, Array
 _CALL = re.compile(r"(?:nccl|mscclpp?)([A-Z]\w*?)(?:_impl)?")
 _WORDS = {
     "AllReduce": "allreduce",
+    "AllReduceWithBias": "allreduce",
     "AllGather": "allgather",
     "ReduceScatter": "reduce_scatter",
     "AllToAll": "all_to_all",

@@ -12,7 +12,8 @@ from m3probe.model.counter_tables import COUNTER_TABLES
 from m3probe.model.recording import Note, RecordingBuilder
 from m3probe.model.tables import NONE, Array
 from m3probe.readers._csv_columns import Block
-from m3probe.readers._rocprof_numbers import as_int64, spans
+from m3probe.readers._process import spans
+from m3probe.readers._rocprof_numbers import as_int64
 from m3probe.readers._rows import plausible
 from m3probe.readers.events import NO_TIME
 

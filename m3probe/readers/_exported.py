@@ -1,4 +1,4 @@
-"""What a Chrome file that ``m3probe export`` wrote says of the recording behind it: a loss stays one when it is read again."""
+"""What a Chrome or Perfetto file that ``m3probe export`` wrote says of the recording behind it: a loss stays one when it is read again."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ from m3probe.errors import UnreadableInput
 from m3probe.model.recording import Device, RecordingBuilder
 from m3probe.model.tables import NONE, Array
 from m3probe.readers._collectives import collectives
-from m3probe.readers._process import Process
+from m3probe.readers._process import Process, spans
 from m3probe.readers._sqlite import Database
-from m3probe.readers._sqlite_columns import ABSENT, Columns, in_int32, joined, names_of, or_else, spans
+from m3probe.readers._sqlite_columns import ABSENT, Columns, in_int32, joined, names_of, or_else
 from m3probe.readers._sqlite_dump import Dump, Ran, constant, split
 from m3probe.readers._sqlite_grids import grids
 
@@ -62,17 +62,27 @@ def read(db: Database, builder: RecordingBuilder) -> Dump:
     parts: dict[int, dict[str, dict[str, Array]]] = {}
     for part, found in _parts(columns, builder):
         if len(found["pid"]):
-            for pid, rows in split(found.pop("pid"), found).items():
+            for pid, rows in split(found.pop("pid"), found, db.named).items():
                 parts.setdefault(pid, {})[part] = rows
-    if 0 in parts and len(parts) == 2:  # threads written without their process: there is only one
-        (other,) = parts.keys() - {0}
-        parts[other] = parts.pop(0) | parts[other]
+    _one_process(parts)
     if not parts:
         move = "Record again with --trace=cuda,nvtx and work running, then export"
         raise UnreadableInput("an nsys export without a kernel, call or range", where=str(db.named), next_move=move)
     dump.processes += [_ran(pid, rows) for pid, rows in sorted(parts.items())]
     _tell(columns, dump)
     return dump
+
+
+def _one_process(parts: dict[int, dict[str, dict[str, Array]]]) -> None:
+    """Rows that are written without their process, where there is only one."""
+    if 0 not in parts or len(parts) != 2:
+        return
+    mine = parts[next(pid for pid in parts if pid)]
+    for part, rows in parts.pop(0).items():
+        there = mine.get(part)
+        mine[part] = (
+            rows if there is None else {name: np.concatenate([there[name], values]) for name, values in rows.items()}
+        )
 
 
 def _parts(columns: Columns, builder: RecordingBuilder) -> Iterator[tuple[str, dict[str, Array]]]:

@@ -68,7 +68,7 @@ def _placed(part: str, columns: Columns, track: Track, process: Track, builder: 
     """The columns of ``PARTS`` of one track; devices still as ids of their labels."""
     count = len(columns["name"])
     made: Columns = {key: columns[key] for key in ("name", "start_ns", "dur_ns")}
-    made["correlation"] = np.maximum(columns["link"], 0) if "GPU" in track.name else columns["link"]
+    made["correlation"] = np.maximum(columns["link"], 0) if part in _ON_DEVICE else columns["link"]
     pid = track.said.get("pid", process.pid if process.pid is not None else NONE)
     made["pid"] = np.full(count, pid, dtype=np.int64)
     tid = track.said.get("tid", track.tid)

@@ -14,7 +14,7 @@ from typing import Any
 
 from m3probe.model.tables import NONE
 from m3probe.readers._perfetto_stream import Sequence, text_of
-from m3probe.readers.events import NO_TIME
+from m3probe.readers.events import LARGEST_NS, NO_TIME
 
 BEGIN, END, INSTANT = 1, 2, 3
 MOST_SLICES = 10_000_000
@@ -214,7 +214,7 @@ def _arguments(event: Any, sequence: Sequence) -> Iterator[tuple[str, Any]]:
 
 
 def _time(value: Any) -> int | None:
-    return value if isinstance(value, int) and 0 <= value < 2**61 else None
+    return value if isinstance(value, int) and 0 <= value < LARGEST_NS else None
 
 
 def _id(value: Any) -> int:

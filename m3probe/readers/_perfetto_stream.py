@@ -16,7 +16,7 @@ from typing import Any
 from m3probe.errors import UnreadableInput
 from m3probe.readers._protobuf import Fields, varint
 from m3probe.readers.chunks import Chunks
-from m3probe.readers.events import NO_TIME
+from m3probe.readers.events import LARGEST_NS, NO_TIME
 
 MOST_PACKET = 64 * 2**20
 """Bytes of one packet; a tracing service cuts its packets at some 256 KiB."""
@@ -29,7 +29,6 @@ _CLEARED = 1
 _BOOTTIME, _REALTIME = 6, 1
 _OF_A_SEQUENCE = range(64, 128)
 """Clock ids that mean something within their sequence alone."""
-_LARGEST_NS = 2**61
 _INTERNED = ("event_names", "event_categories", "debug_annotation_names", "debug_annotation_string_values")
 
 
@@ -169,11 +168,11 @@ class PacketStream:
         """Clocks that were read at one moment: each one's zero on the trace's clock."""
         said = {c.clock_id: c for c in snapshot.clocks}
         now = said.get(snapshot.primary_trace_clock or _BOOTTIME)
-        if now is None or now.timestamp > _LARGEST_NS:
+        if now is None or now.timestamp > LARGEST_NS:
             return
         for clock, entry in list(said.items())[:64]:
             unit = min(entry.unit_multiplier_ns or 1, 10**9)
-            value = min(entry.timestamp, _LARGEST_NS) * unit
+            value = min(entry.timestamp, LARGEST_NS) * unit
             if clock in _OF_A_SEQUENCE:
                 sequence.clocks[clock] = (now.timestamp - value, unit, value if entry.is_incremental else -1)
             else:
@@ -195,10 +194,10 @@ class PacketStream:
             zero, unit, last = sequence.clocks[clock]
             at *= unit
             if last >= 0:
-                at = min(at + last, _LARGEST_NS)
+                at = min(at + last, LARGEST_NS)
                 sequence.clocks[clock] = (zero, unit, at)
             at += zero
-        return at if 0 <= at < _LARGEST_NS else NO_TIME
+        return at if 0 <= at < LARGEST_NS else NO_TIME
 
     def _too_much(self, what: str) -> UnreadableInput:
         return UnreadableInput(what, where=str(self.path), next_move="No profiler writes that; record again")

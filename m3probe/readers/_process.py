@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
+from m3probe.errors import UnreadableInput
 from m3probe.model.recording import RecordingBuilder, SourceFile
 from m3probe.model.tables import NONE, Array
 from m3probe.readers._rows import Rows
-from m3probe.readers.events import NO_TIME
+from m3probe.readers.events import LARGEST_NS, NO_TIME
 
 Columns = Mapping[str, Array]
 
@@ -27,6 +29,8 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 }
 """part -> its columns, all int64. ``name``, ``collective``: string ids; ``grid``: row of dims, in workgroups, -1 where it
 is not written; ``correlation``: unique in the process, 0 links nothing; a time that was not written is ``NO_TIME``."""
+MOST_DEVICES = 1_024
+"""Devices of the processes of one file: no host has more, a larger number is damage."""
 _ABSENT = ("block", "dims", "types", "strides", "payload_elems", "payload_dtype", "group_size", "collective", "grid")
 
 
@@ -75,9 +79,10 @@ class Process:
         return found
 
     def of_device(self, device: int, *, first: bool) -> Process:
-        """The rows of one device: its kernels, and the calls that launched them; host records of no device go to the first.
+        """The rows of one device: its kernels, and the calls that launched them; calls of no device go to the first.
 
-        Ranges stand for every device: what a process calls a step is one on each of them.
+        Ranges and operators stand for every device: what a process calls a step is one on each of them, and nothing says
+        which device a call of RCCL was for.
         """
         only = Process(
             {part: rows for part, rows in self.parts.items() if part not in (*_ON_DEVICE, "launches", "ops")}
@@ -126,6 +131,37 @@ def add_process(
         Rows(only, builder, len(builder.files) - 1).add()
         files.append(file)
     return files
+
+
+def check_devices(devices: int, path: Path) -> None:
+    """Whether so many devices, or processes with one each, can be of one file.
+
+    Raises:
+        UnreadableInput: there are more than ``MOST_DEVICES``.
+    """
+    if devices > MOST_DEVICES:
+        what = f"kernels on more than {MOST_DEVICES:,} devices"
+        raise UnreadableInput(what, where=str(path), next_move="No host has so many: record again")
+
+
+def spans(start: Array, end: Array) -> tuple[Array, Array]:
+    """(start_ns, dur_ns) of int64 times; ``NO_TIME`` where one is missing or damage."""
+    sound_start, sound_end = ((times >= -LARGEST_NS) & (times <= LARGEST_NS) for times in (start, end))
+    start = np.where(sound_start, start, NO_TIME)
+    dur = np.where(sound_start & sound_end, np.where(sound_end, end, 0) - np.where(sound_start, start, 0), NO_TIME)
+    return start, dur
+
+
+def device_of_copies(src: Array, dst: Array, ran: Array) -> Array:
+    """The device that tells each copy: of source and destination the one that ran kernels, else the source.
+
+    Args:
+        src, dst: devices, -1 for a processor.
+        ran: devices with kernels; of several none of which the copy touches (host to host, or of a peer) the first.
+    """
+    device = np.where(src == NONE, dst, src)
+    device = np.where(~np.isin(device, ran) & np.isin(dst, ran), dst, device)
+    return np.where(~np.isin(device, ran), ran[0], device) if len(ran) else device
 
 
 def workgroups(grid: Array, block: Array, builder: RecordingBuilder, *, in_items: bool) -> Array:

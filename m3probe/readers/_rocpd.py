@@ -18,10 +18,10 @@ from m3probe.errors import UnreadableInput
 from m3probe.model.recording import Device, RecordingBuilder
 from m3probe.model.tables import NONE, Array
 from m3probe.readers import _rocpd_regions
-from m3probe.readers._process import Process
+from m3probe.readers._process import Process, device_of_copies, spans
 from m3probe.readers._rocpd_tables import Tables
 from m3probe.readers._sqlite import Database
-from m3probe.readers._sqlite_columns import Columns, in_int32, joined, names_of, or_else, spans
+from m3probe.readers._sqlite_columns import Columns, in_int32, joined, names_of, or_else
 from m3probe.readers._sqlite_dump import Dump, Ran, split
 from m3probe.readers._sqlite_grids import grids
 
@@ -83,7 +83,7 @@ def _set(tables: Tables, builder: RecordingBuilder, dump: Dump) -> None:
     parts: dict[int, dict[str, dict[str, Array]]] = {}
     for part, columns in (("kernels", kernels), ("memcpy", copies), *regions.items()):
         if len(columns["pid"]):
-            for pid, rows in split(columns["pid"], columns).items():
+            for pid, rows in split(columns["pid"], columns, tables.columns.db.named).items():
                 parts.setdefault(pid, {})[part] = rows
     for key, found in sorted(parts.items()):
         dump.processes.append(_ran(tables, key, found, builder))
@@ -106,17 +106,10 @@ def _ran(tables: Tables, key: int, found: dict[str, dict[str, Array]], builder: 
         rows = found.pop("memcpy")
         src, dst = rows.pop("src"), rows.pop("dst")
         del rows["pid"]
-        process.put("memcpy", **rows, device=_device_of_copy(src, dst, process.devices() if process.parts else []))
+        ran = np.unique(process.column("kernels", "device"))
+        process.put("memcpy", **rows, device=device_of_copies(src, dst, ran))
     _rocpd_regions.put(process, found, pid, builder)
     return Ran(pid if pid >= 0 else None, process, tables.labels())
-
-
-def _device_of_copy(src: Array, dst: Array, ran: list[int]) -> Array:
-    """The GPU of a copy: the one that ran kernels, else its source, else its destination."""
-    mine = np.array(ran, dtype=np.int64)
-    device = np.where(src == NONE, dst, src)
-    device = np.where(~np.isin(device, mine) & np.isin(dst, mine), dst, device)
-    return np.where(~np.isin(device, mine), mine[0], device) if len(mine) else device
 
 
 def _kernels(tables: Tables, builder: RecordingBuilder) -> dict[str, Array]:

@@ -11,9 +11,9 @@ import numpy as np
 from m3probe.model.recording import RecordingBuilder
 from m3probe.model.tables import NONE, Array
 from m3probe.readers._collectives import collectives
-from m3probe.readers._process import Process
+from m3probe.readers._process import Process, spans
 from m3probe.readers._rocpd_tables import Tables
-from m3probe.readers._sqlite_columns import Growing, in_int32, names_of, or_else, spans
+from m3probe.readers._sqlite_columns import Growing, in_int32, names_of, or_else
 from m3probe.readers._sqlite_dump import Dump, constant
 
 Parts = dict[str, dict[str, Array]]

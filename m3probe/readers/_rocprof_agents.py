@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from m3probe.model.recording import Device, Note, RecordingBuilder
+from m3probe.model.recording import Device, Note, RecordingBuilder, SourceFile
 from m3probe.model.tables import NONE
 
 KINDS = ("rocprofv3-csv", "rocprofv3-json")
@@ -55,7 +55,7 @@ def scheme_of(label: str) -> tuple[str, int]:
     return {"GPU": "gpu", "CPU": "cpu"}.get(found["scheme"] or "", "node"), int(found["number"])
 
 
-def gpu_of(label: str, agents: Sequence[Agent]) -> int | None:
+def agent_of(label: str, agents: Sequence[Agent]) -> Agent | None:
     """The GPU that a label means; None where that cannot be told.
 
     ``Agent 4`` is a place among all agents, logical or absolute: without ``agents``, or where the two disagree, nothing
@@ -63,11 +63,11 @@ def gpu_of(label: str, agents: Sequence[Agent]) -> int | None:
     """
     scheme, number = scheme_of(label)
     if scheme == "gpu":
-        return number
+        return next((agent for agent in agents if agent.gpu == number), Agent(NONE, NONE, number))
     if scheme != "node":
         return None
-    found = {agent.gpu for agent in agents if number in (agent.logical, agent.node) and agent.gpu >= 0}
-    return found.pop() if len(found) == 1 else None
+    found = [agent for agent in agents if number in (agent.logical, agent.node) and agent.gpu >= 0]
+    return found[0] if len(found) == 1 else None
 
 
 def gfx_name(target: int) -> str:
@@ -79,8 +79,9 @@ def gfx_name(target: int) -> str:
 def tell_ranks(builder: RecordingBuilder) -> None:
     """Ranks of rocprofv3's files so far, told anew with each: one rank for each GPU of a host.
 
-    The number of the GPU where it is known; else, with several agents, their order. Where two folders would give one
-    rank twice (two hosts, or two runs) none is told.
+    The number of the GPU where it is known; else, with several agents, their order. Processes that were each shown one
+    GPU alone (``ROCR_VISIBLE_DEVICES``) all call it 0: then the order of their nodes. Where two folders would give one rank
+    twice (two hosts, or two runs) none is told.
     """
     rows = [i for i, file in enumerate(builder.files) if file.kind in KINDS and file.role == "rank"]
     ranks = {i: builder.files[i].gpu for i in rows}
@@ -90,6 +91,9 @@ def tell_ranks(builder: RecordingBuilder) -> None:
         order = _by_order([builder.files[i].device for i in unknown])
         ranks |= {i: order.get(builder.files[i].device) for i in unknown}
         how = "the place of its agent among those with records (no agent_info beside them)"
+    elif nodes := _by_node([builder.files[i] for i in rows]):
+        ranks = {i: nodes.get(builder.files[i].node) for i in rows}
+        how = "the place of its GPU among those with records (the processes number them unlike)"
     places: dict[int | None, set[Path]] = {}
     for i in rows:
         places.setdefault(ranks[i], set()).add(Path(builder.files[i].path).parent)
@@ -103,6 +107,15 @@ def tell_ranks(builder: RecordingBuilder) -> None:
     elif any(rank is not None for rank in ranks.values()):
         text = f"rank of each process: {how}"
         builder.note([Note(TOLD, text, builder.files[rows[0]].path, len(rows), quiet=True)])
+
+
+def _by_node(files: Sequence[SourceFile]) -> dict[int | None, int]:
+    """Node -> rank, where one number stands for GPUs of several nodes of a host and each file with a GPU tells its node."""
+    told = [(file.gpu, file.node) for file in files if file.gpu is not None]
+    one_host = len({Path(file.path).parent for file in files}) == 1
+    if not one_host or any(node is None for _, node in told) or len(set(told)) == len({gpu for gpu, _ in told}):
+        return {}
+    return {node: rank for rank, node in enumerate(sorted({node for _, node in told if node is not None}))}
 
 
 def _by_order(labels: Sequence[str]) -> dict[str, int]:

@@ -8,10 +8,6 @@ from typing import Any
 import numpy as np
 
 from m3probe.model.tables import Array
-from m3probe.readers.events import NO_TIME
-
-_LARGEST_NS = 2**61
-"""Beyond this (73 years from the clock's zero) a time is damage: differences of two must fit int64."""
 
 
 def as_int64(values: Sequence[Any], default: int) -> tuple[Array, int]:
@@ -37,11 +33,3 @@ def as_int64(values: Sequence[Any], default: int) -> tuple[Array, int]:
         else:
             bad += 1
     return found, bad
-
-
-def spans(start: Array, end: Array) -> tuple[Array, Array]:
-    """(start_ns, dur_ns) of int64 times; ``NO_TIME`` where one is missing or damage."""
-    start = np.where((start > _LARGEST_NS) | (start < -_LARGEST_NS), NO_TIME, start)
-    known = (start != NO_TIME) & (end <= _LARGEST_NS) & (end >= -_LARGEST_NS)
-    dur = np.where(known, np.where(known, end, 0) - np.where(known, start, 0), NO_TIME)
-    return start, dur

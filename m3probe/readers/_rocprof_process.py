@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 import numpy as np
 
 from m3probe.model.recording import RecordingBuilder
-from m3probe.model.tables import NONE, Array
-from m3probe.readers._process import PARTS, Process
-
-MOST_DEVICES = 1_024
-"""No host has more; a larger number of agents is damage."""
-_RCCL = re.compile(
-    r"(?:nccl|mscclpp?)(AllReduce|AllGather|ReduceScatter|AllToAllv?|Broadcast|Bcast|Reduce|Gather|Scatter|Send|Recv)\w*"
-)
-_COLLECTIVES = {
-    "AllReduce": "allreduce", "AllGather": "allgather", "ReduceScatter": "reduce_scatter", "AllToAll": "all_to_all",
-    "AllToAllv": "all_to_allv", "Broadcast": "broadcast", "Bcast": "broadcast", "Reduce": "reduce", "Gather": "gather",
-    "Scatter": "scatter", "Send": "send", "Recv": "recv",
-}  # fmt: skip
-"""RCCL's call -> the word that torch's profiler writes for it."""
+from m3probe.model.tables import Array
+from m3probe.readers._collectives import collectives
+from m3probe.readers._process import PARTS, Process, device_of_copies
 
 
 class Gathered:
@@ -58,16 +46,12 @@ class Gathered:
             self.add(part, **{name: kept[name] for name in PARTS[part]})
 
     def process(self) -> Process:
-        """All blocks joined; a copy is of the GPU that ran kernels, else of its source."""
+        """All blocks joined."""
         process = Process()
         for part, blocks in self._blocks.items():
             columns = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
             if part == "memcpy":
-                ran = self._ran()
-                src, dst = columns.pop("src"), columns.pop("dst")
-                columns["device"] = np.where(~np.isin(src, ran) & np.isin(dst, ran), dst, src)
-                if len(ran):  # a copy between others (host to host, or of a peer) is told by the process's first GPU
-                    columns["device"] = np.where(np.isin(columns["device"], ran), columns["device"], ran[0])
+                columns["device"] = device_of_copies(columns.pop("src"), columns.pop("dst"), self._ran())
             process.put(part, **columns)
         return process
 
@@ -88,13 +72,3 @@ def _part(domain: str) -> str:
     if domain.startswith("MARKER"):
         return "" if "CONTROL" in domain or "NAME" in domain else "annotations"
     return "ops" if domain.startswith("RCCL") else "launches"
-
-
-def collectives(names: Array, builder: RecordingBuilder) -> Array:
-    """String id of the collective that each RCCL call is; -1 for calls that move nothing (groups, communicators)."""
-    known = dict.fromkeys(np.unique(names).tolist(), NONE)
-    for name in known:
-        said = _RCCL.fullmatch(builder.strings[name])
-        if said:
-            known[name] = builder.strings.intern(_COLLECTIVES[said[1]])
-    return np.array([known[name] for name in names.tolist()], dtype=np.int64)

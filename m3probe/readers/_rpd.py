@@ -14,10 +14,10 @@ from m3probe.model.recording import RecordingBuilder
 from m3probe.model.tables import NONE, Array
 from m3probe.readers._collectives import collectives
 from m3probe.readers._grid import WORK_ITEM_CALLS
-from m3probe.readers._process import Process
+from m3probe.readers._process import Process, check_devices, spans
 from m3probe.readers._smi_rows import MOST_ROWS, Sample
 from m3probe.readers._sqlite import Database
-from m3probe.readers._sqlite_columns import ABSENT, Columns, Ids, in_int32, names_of, or_else, spans
+from m3probe.readers._sqlite_columns import ABSENT, Columns, Ids, in_int32, names_of, or_else
 from m3probe.readers._sqlite_dump import Dump, Ran, constant
 from m3probe.readers._sqlite_grids import grids
 
@@ -49,7 +49,9 @@ def read(db: Database, builder: RecordingBuilder) -> Dump:
     if not len(found.ops["id"]) and not len(found.calls["id"]):
         move = "Record again with work running between start and stop of the tracer"
         raise UnreadableInput("an RPD database without an operation or a call", where=str(db.named), next_move=move)
-    for pid in np.unique(np.concatenate([found.calls["pid"], found.op_pid])).tolist():
+    pids = np.unique(np.concatenate([found.calls["pid"], found.op_pid])).tolist()
+    check_devices(len(pids), db.named)
+    for pid in pids:
         dump.processes.append(found.ran(pid))
     dump.samples = found.samples()
     said = {row["tag"]: row["value"] for row in found.columns.cells("rocpd_metadata", (), ("tag", "value"))}

@@ -13,8 +13,6 @@ from m3probe.model.tables import NONE, Array
 from m3probe.readers._sqlite import MOST_TEXT, Database, quoted
 from m3probe.readers.events import NO_TIME
 
-_LARGEST_NS = 2**61
-"""Beyond this (73 years from the clock's zero) a time is damage: differences of two must fit int64."""
 ABSENT = NO_TIME
 """Stands for a cell that is NULL or no whole number."""
 
@@ -199,14 +197,6 @@ def names_of(texts: Mapping[int, str], strings: Strings) -> Ids:
     known = {key: strings.intern(text) for key, text in texts.items() if text}
     ids, values = (np.fromiter(part, dtype=np.int64, count=len(known)) for part in (known.keys(), known.values()))
     return Ids(ids, name=values)
-
-
-def spans(start: Array, end: Array) -> tuple[Array, Array]:
-    """(start_ns, dur_ns); ``NO_TIME`` where one is missing or damage."""
-    good_start, good_end = (np.abs(values.clip(-(2**63) + 1)) <= _LARGEST_NS for values in (start, end))
-    start = np.where(good_start, start, NO_TIME)
-    dur = np.where(good_start & good_end, np.where(good_end, end, 0) - np.where(good_start, start, 0), NO_TIME)
-    return start, dur
 
 
 def or_else(values: Array, default: int) -> Array:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
 from m3probe.model.recording import Device, Note
 from m3probe.model.tables import Array
-from m3probe.readers._process import Process
+from m3probe.readers._process import Process, check_devices
 from m3probe.readers._smi_rows import Sample
 
 
@@ -46,9 +47,14 @@ class Dump:
             self.notes.append(Note(word, text, count=count, lossy=lossy, quiet=quiet))
 
 
-def split(pids: Array, columns: dict[str, Array]) -> dict[int, dict[str, Array]]:
-    """Columns by process; not copied where there is one process."""
+def split(pids: Array, columns: dict[str, Array], path: Path) -> dict[int, dict[str, Array]]:
+    """Columns by process; not copied where there is one process.
+
+    Raises:
+        UnreadableInput: more processes than one file can be of.
+    """
     distinct = np.unique(pids).tolist()
+    check_devices(len(distinct), path)
     if len(distinct) == 1:
         return {distinct[0]: columns}
     return {pid: {name: values[pids == pid] for name, values in columns.items()} for pid in distinct}

@@ -95,7 +95,7 @@ class _Run:
         kind = ""
         for block in table:
             kind = kind or _kind_of(",".join(table.header[:64]).encode())
-            if kind == HOST and not self.kinds & {HOST}:
+            if kind == HOST and HOST not in self.kinds:
                 self._host(block)
             elif kind == LONG:
                 self._long(block)
@@ -128,8 +128,9 @@ class _Run:
         keys = list(zip(block.texts("gpu_id"), block.texts("dispatch_id"), block.texts("kernel_name"), strict=True))
         rows, times = self.rows.dispatches(block, keys, "gpu_id")
         channels = 0
-        for name in table.names:
-            lower = name.lower()
+        for lower, name in dict(
+            zip(table.header, table.names, strict=True)
+        ).items():  # a name that stands twice counts once
             if "[" in name:
                 channels += 1
             elif lower not in self._taken and not _DESCRIBES.fullmatch(lower):

@@ -81,7 +81,7 @@ ANY_DECODER = msgspec.json.Decoder(float_hook=Decimal)
 NO_TIME = -(2**63)
 """Stands for a time that is missing or no number, until the columns are made."""
 
-_LARGEST_NS = 2**61
+LARGEST_NS = 2**61
 """Beyond this (73 years from the clock's zero) a time is damage: differences of two must fit int64."""
 
 
@@ -98,7 +98,7 @@ def to_ns(values: Sequence[Any], per_us: int) -> npt.NDArray[np.int64]:
     array: npt.NDArray[Any] = np.array(values) if values else np.empty(0, dtype=np.float64)
     exact: npt.NDArray[np.int64]
     if array.dtype.kind == "i":
-        largest = _LARGEST_NS // per_us
+        largest = LARGEST_NS // per_us
         outside = (array > largest) | (array < -largest)
         exact = np.where(outside, 0, array).astype(np.int64)
         exact *= per_us
@@ -116,7 +116,7 @@ def to_ns(values: Sequence[Any], per_us: int) -> npt.NDArray[np.int64]:
 def _one_ns(value: Any, per_us: int) -> int:
     try:
         exact = Decimal(str(value)) * per_us
-        return int(exact.to_integral_value()) if abs(exact) <= _LARGEST_NS else NO_TIME
+        return int(exact.to_integral_value()) if abs(exact) <= LARGEST_NS else NO_TIME
     except (ArithmeticError, ValueError):  # None, "x", "nan"
         return NO_TIME
 

@@ -18,7 +18,7 @@ from m3probe.readers import _exported
 from m3probe.readers._perfetto_process import Ran, processes
 from m3probe.readers._perfetto_slices import MOST_SLICES, Slices
 from m3probe.readers._perfetto_stream import PacketStream, packets_in
-from m3probe.readers._process import add_process
+from m3probe.readers._process import add_process, check_devices
 
 KIND = "perfetto"
 _RANK = re.compile(r"rank (\d{1,6})(?: \(.*\))?", re.DOTALL)
@@ -45,6 +45,7 @@ def read(path: Path, builder: RecordingBuilder, progress: Progress, *, in_folder
     ran = processes(slices, builder)
     if not any(one.process.count(part) for one in ran for part in ("kernels", "memcpy", "memset", "launches")):
         raise _nothing(path, stream, slices)
+    check_devices(sum(max(len(one.process.devices()), 1) for one in ran), path)
     header = {"m3probe": _decoded(slices.about)} if slices.about else {}
     before = _exported.losses(header)
     base_ns = stream.wall_ns if header else None

@@ -15,10 +15,9 @@ from m3probe.plugs import Progress, Reader
 from m3probe.readers import _rocprof_csv as names
 from m3probe.readers import _rocprof_notes as notes
 from m3probe.readers._csv_columns import Block, CsvTable
-from m3probe.readers._process import add_process, workgroups
-from m3probe.readers._rocprof_agents import Agent, gpu_of, numbered, scheme_of, tell_ranks
-from m3probe.readers._rocprof_numbers import spans
-from m3probe.readers._rocprof_process import MOST_DEVICES, Gathered
+from m3probe.readers._process import MOST_DEVICES, add_process, check_devices, spans, workgroups
+from m3probe.readers._rocprof_agents import Agent, agent_of, numbered, scheme_of, tell_ranks
+from m3probe.readers._rocprof_process import Gathered
 from m3probe.readers._rocprof_stats import add_stats
 from m3probe.readers.events import NO_TIME
 
@@ -173,8 +172,7 @@ class _Run:
         path = next((path for path, kind, _ in self.tables if kind == names.KERNELS), self.tables[0][0])
         steps = self.builder.rows("steps")
         made = {guid: gathered.process() for guid, gathered in (self.processes or {"": Gathered()}).items()}
-        if sum(len(process.devices()) for process in made.values()) > MOST_DEVICES:
-            raise refused(f"kernels on more than {MOST_DEVICES:,} agents", path)
+        check_devices(sum(len(process.devices()) for process in made.values()), path)
         for guid, process in made.items():
             pid = names.pid_of(path)
             if pid is None and guid in self.processes:
@@ -199,6 +197,7 @@ class _Run:
 
         def file_of(device: int | None) -> SourceFile:
             label = "" if device is None else labels.get(device, "")
+            agent = agent_of(label, self.agents)
             return SourceFile(
                 path=str(path),
                 kind=KIND,
@@ -211,7 +210,8 @@ class _Run:
                 in_folder=in_folder,
                 pid=pid,
                 device=label,
-                gpu=gpu_of(label, self.agents) if label else None,
+                gpu=agent.gpu if agent else None,
+                node=agent.node if agent and agent.node >= 0 else None,
             )
 
         return file_of

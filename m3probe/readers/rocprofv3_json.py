@@ -17,10 +17,10 @@ from m3probe.plugs import Progress, Reader
 from m3probe.readers import _rocprof_json as form
 from m3probe.readers import _rocprof_notes as notes
 from m3probe.readers._counter_json import JsonCounters
-from m3probe.readers._process import add_process, workgroups
+from m3probe.readers._process import add_process, check_devices, spans, workgroups
 from m3probe.readers._rocprof_agents import Agent, gfx_name, numbered, tell_ranks
-from m3probe.readers._rocprof_numbers import as_int64, spans
-from m3probe.readers._rocprof_process import MOST_DEVICES, Gathered
+from m3probe.readers._rocprof_numbers import as_int64
+from m3probe.readers._rocprof_process import Gathered
 from m3probe.readers.events import NO_TIME
 
 KIND = "rocprofv3-json"
@@ -56,9 +56,7 @@ def read(path: Path, builder: RecordingBuilder, progress: Progress, *, in_folder
         raise UnreadableInput("no process in it", where=str(path), next_move="Record again")
     if results.cut and not any(one.gathered.records() or one.counters.values for _, one, _ in made):
         raise UnreadableInput("cut before its first record", where=str(path), next_move="Record again")
-    if sum(len(process.devices()) for _, _, process in made) > MOST_DEVICES:
-        what = f"kernels on more than {MOST_DEVICES:,} agents"
-        raise UnreadableInput(what, where=str(path), next_move="Record again")
+    check_devices(sum(len(process.devices()) for _, _, process in made), path)
     steps, told = builder.rows("steps"), list(_notes(results, [one for _, one, _ in made]))
     for at, (_, one, process) in enumerate(made):
         lost = results.damage.lost if at == 0 else 0
@@ -111,10 +109,11 @@ class _Tool:
     ) -> Callable[[int | None], SourceFile]:
         """What is said of the file of one device; the records and losses of all stand at the first."""
         counts = iter([EventCounts(events_x=self.gathered.records(), lost_events=lost, truncated=results.cut)])
-        gpus = {agent.handle: agent.gpu for agent in self.agents if agent.gpu >= 0}
+        gpus = {agent.handle: agent for agent in self.agents if agent.gpu >= 0}
 
         def made(device: int | None) -> SourceFile:
             handle = self.labels.get(device, "") if device is not None else ""
+            agent = gpus.get(handle)
             return SourceFile(
                 path=str(path),
                 kind=KIND,
@@ -127,7 +126,8 @@ class _Tool:
                 in_folder=in_folder,
                 pid=self.pid,
                 device=handle,
-                gpu=gpus.get(handle),
+                gpu=agent.gpu if agent else None,
+                node=agent.node if agent and 0 <= agent.node < 2**31 else None,
             )
 
         return made
@@ -144,6 +144,12 @@ class _Tool:
             self._ids[handle] = _UNLISTED + len(self.labels)
             self.labels[self._ids[handle]] = str(handle)
         return np.array([self._ids[handle] for handle in handles], dtype=np.int64)
+
+    def _gpus(self, handles: list[int]) -> Array:
+        """Devices of the ends of copies, -1 for a processor."""
+        found = self._devices(handles)
+        processors = [self._ids[int(agent.handle)] for agent in self.agents if agent.gpu < 0]
+        return np.where(np.isin(found, processors), NONE, found)
 
     def _dispatches(self, tool: form.Tool) -> None:
         names = self._names
@@ -197,8 +203,8 @@ class _Tool:
             "memcpy",
             name=np.array([intern(self._operation(one) or "MEMORY_COPY") for one in copies], dtype=np.int64),
             **_timed(copies),
-            src=self._devices([one.src_agent_id.handle for one in copies]),
-            dst=self._devices([one.dst_agent_id.handle for one in copies]),
+            src=self._gpus([one.src_agent_id.handle for one in copies]),
+            dst=self._gpus([one.dst_agent_id.handle for one in copies]),
             stream=as_int64([one.stream_id.handle if one.stream_id else 0 for one in copies], NONE)[0],
             payload_bytes=as_int64([one.payload_bytes for one in copies], NONE)[0],
         )

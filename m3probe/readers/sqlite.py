@@ -15,7 +15,7 @@ from m3probe.errors import ForeignInput, UnreadableInput
 from m3probe.model.recording import EventCounts, RecordingBuilder, SourceFile
 from m3probe.plugs import Progress, Reader
 from m3probe.readers import _nsys, _rocpd, _rpd
-from m3probe.readers._process import add_process
+from m3probe.readers._process import add_process, check_devices
 from m3probe.readers._rows import plausible
 from m3probe.readers._smi_rows import add as add_samples
 from m3probe.readers._sqlite import Database
@@ -48,6 +48,7 @@ def read(path: Path, builder: RecordingBuilder, progress: Progress, *, in_folder
             raise _foreign(path, db)
         dump = dialect.read(db, builder)
         damage, skipped = dict(db.damage), db.skipped
+    check_devices(sum(len(ran.process.devices()) for ran in dump.processes), path)
     _tell(dump, path, damage, skipped, chunks)
     _add(dump, path, builder, chunks.size_bytes, in_folder=in_folder, cut=bool(damage) or chunks.cut)
     progress(path, chunks.size_bytes, chunks.size_bytes)

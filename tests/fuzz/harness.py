@@ -30,7 +30,7 @@ from m3probe._pages import report_page
 from m3probe.errors import UnreadableInput, UsageError
 from m3probe.model.recording import Recording
 from m3probe.model.report import Report
-from m3probe.present.html import _assets
+from m3probe.present.html import page as html_page
 from m3probe.present.inspect_text import inspect_text
 from m3probe.present.json import inspect_json, report_json
 from m3probe.present.junit import junit_unread, junit_xml
@@ -214,11 +214,11 @@ def report_schema() -> Any:
 
 def page(paths: list[Path], rec: Recording, told: Report) -> None:
     """A page holds elements and attributes of its own alone, and nothing raw."""
-    kept, _assets.plotly = _assets.plotly, str  # 4.7 MB of somebody else's, the same each time
+    kept, html_page.plotly = html_page.plotly, str  # 4.7 MB of somebody else's, the same each time
     try:
         text = report_page(paths, rec, told)
     finally:
-        _assets.plotly = kept
+        html_page.plotly = kept
     text.encode()
     assert MARKS[0] not in text, "an element of the file's in the page"
     marked = SCRIPT.sub("", text)
