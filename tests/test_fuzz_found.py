@@ -106,3 +106,28 @@ def test_a_cell_of_a_tuned_table_is_not_told_at_length() -> None:
     with pytest.raises(UnreadableInput, match=r"column cu_num: 'a{80}' is no whole number") as caught:
         read_tuned_table(b"cu_num,M,N,K,us\n" + b"a" * 9_000 + b",1,1,1,5.5\n", "gemm.csv")
     assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("date", "seconds", "span_s"),
+    [
+        ("20261120-101500", 1e18, 0),
+        ("20261120-101500", float("inf"), 0),
+        ("20261120-101500", 90.0, 90),
+        ("00010101-000000", 90.0, None),
+        ("99991231-235959", 90.0, None),
+    ],
+)
+def test_a_run_of_a_length_or_date_that_cannot_be_is_on_a_clock_that_can(
+    tmp_path: Path, date: str, seconds: float, span_s: int | None
+) -> None:
+    run = {"date": date, "backend": "vllm", "model_id": "m3", "duration": seconds, "completed": 10, "failed": 0}
+    run |= {"total_output_tokens": 100, "request_throughput": 2.0, "output_throughput": 20.0, "mean_ttft_ms": 1.0}
+    (tmp_path / "bench.json").write_text(json.dumps(run))
+    rec = pipeline.read([tmp_path / "bench.json"])
+    told = pipeline.report(rec)
+    (row,) = whole(told)["clocks"]
+    length = None if row["first_ns"] is None else row["last_ns"] - row["first_ns"]
+    assert length == (None if span_s is None else span_s * 10**9)
+    with pytest.raises(UnreadableInput, match="none of its rows has a place on a clock"):
+        exporting.asked("chrome", [tmp_path / "bench.json"], tmp_path / "out.json.gz").write(rec, told)

@@ -17,6 +17,8 @@ OLDEST_NS = 946_684_800 * 10**9
 """2000-01-01: an earlier wall time is none."""
 LATEST_NS = 4_102_444_800 * 10**9
 """2100-01-01."""
+LONGEST_RUN_S = 366 * 86_400.0
+"""A benchmark of more than a year is damage."""
 _TRACE_TABLES = ("steps", "launches", "kernels")
 _MONO = tuple(name for name, columns in LIVE_TABLES.items() if any(column[0] == "mono_ns" for column in columns))
 _NEVER = "it carries no time of its own"
@@ -137,6 +139,8 @@ def _written(file: int, times: tuple[str, str]) -> Raw:
     if None in ends:
         return Raw(file, f"its times ({times[0][:40]} to {times[1][:40]}) are none")
     (first, dated), (last, _) = (end for end in ends if end is not None)
+    if dated and not OLDEST_NS < min(first, last) <= max(first, last) < LATEST_NS:
+        return Raw(file, f"its times ({times[0][:40]} to {times[1][:40]}) are of no server")
     how = "local time without a zone" if dated else "local time without a zone and a year"
     if last < first and not dated:  # over new year
         last = _parsed(f"1973-{times[1]}")[0]  # type: ignore[index]
@@ -162,8 +166,14 @@ def _bench(file: int, runs: list[tuple[str, float | None]]) -> Raw:
         except ValueError:
             continue
         last = int(end.timestamp()) * 10**9
-        spans.append((last - int((seconds or 0.0) * 1e9), last))
+        if OLDEST_NS < last < LATEST_NS:
+            spans.append((last - _length_ns(seconds), last))
     if not spans:
         return Raw(file, "the run says no date")
     how = "the client's local time at the end of the run, without a zone"
     return Raw(file, how, local=Local(min(s[0] for s in spans), max(s[1] for s in spans), dated=True))
+
+
+def _length_ns(seconds: float | None) -> int:
+    """Of a run; 0 where it is not said, or cannot be one."""
+    return int(seconds * 1e9) if seconds is not None and 0 < seconds < LONGEST_RUN_S else 0
