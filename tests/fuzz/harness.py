@@ -186,8 +186,13 @@ def terminal(rec: Recording, told: Report) -> None:
     warnings = [note.text for note in found.warnings]
     text = report_text(told, 100, color=False) + report_text(told, 60, color=False, ascii_only=True)
     text += inspect_text(found.kind, found.outcome, found.facts, warnings, width=100)
+    clean(text, "text")
+
+
+def clean(text: str, what: str) -> None:
+    """No character of it acts on whatever shows it."""
     raw = RAW.search(text)
-    assert not raw, f"{raw[0]!r} raw in the text: {text[max(0, raw.start() - 60) : raw.end() + 20]!r}"
+    assert not raw, f"{raw[0]!r} raw in the {what}: {text[max(0, raw.start() - 60) : raw.end() + 20]!r}"
 
 
 def machine(rec: Recording, told: Report) -> None:
@@ -223,8 +228,7 @@ def page(paths: list[Path], rec: Recording, told: Report) -> None:
     assert MARKS[0] not in text, "an element of the file's in the page"
     marked = SCRIPT.sub("", text)
     assert not any(mark in marked for mark in MARKS), "an attribute of the file's in the page"
-    raw = RAW.search(text.replace("\t", " "))
-    assert not raw, f"{raw[0]!r} raw in the page: {text[max(0, raw.start() - 60) : raw.end() + 20]!r}"
+    clean(text.replace("\t", " "), "page")
 
 
 @cache
@@ -243,4 +247,4 @@ def rules(rec: Recording, told: Report) -> None:
     assert judgement.exit_code in (0, 1, 4)
     ET.fromstring(junit_xml(judgement))
     json.loads(judgement_json(judgement).encode(), parse_constant=refuse_constant)
-    assert not RAW.search(judgement_text(judgement))
+    clean(judgement_text(judgement), "verdicts")
