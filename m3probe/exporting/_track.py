@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from m3probe.exporting._when import LONGEST_NS
-from m3probe.model.tables import NONE, Array
+from m3probe.model.tables import LONGEST_NS, NONE, Array
 
 SLICES, INSTANTS, COUNTER = "slices", "instants", "counter"
 MOST_LANES = 16

@@ -13,8 +13,6 @@ from m3probe.model.tables import NONE, Array
 
 NOWHERE = -(2**63)
 """A row that is on no clock."""
-LONGEST_NS = 10**15
-"""A slice of more than 11 days is damage: it would hide all others."""
 _TIMED = ("steps", "launches", "ops", "kernels", "transfers")
 
 

@@ -36,13 +36,13 @@ MOST_RANKS = 2**20
 """No job has more; a larger number is damage, and unknown."""
 
 
-LATEST_NS = 2**62
+LARGEST_WALL_NS = 2**62
 """Wall times end before 2116, and a clock and its offset still add up within int64: what is later is damage."""
 
 
 def time_or_none(value_ns: int | None) -> int | None:
     """A wall time as a file states it; None where it cannot be one."""
-    return value_ns if value_ns is not None and abs(value_ns) < LATEST_NS else None
+    return value_ns if value_ns is not None and abs(value_ns) < LARGEST_WALL_NS else None
 
 
 class Strings:

@@ -28,6 +28,9 @@ NONE = -1
 """Id, row or count that is not known; no column uses it for anything else."""
 
 
+LONGEST_NS = 10**15
+"""A kernel of more than 11 days is damage; sums of a million such records still fit int64."""
+
 OTHER_CALL, LAUNCH, GRAPH_LAUNCH = 0, 1, 2
 """``launches.kind``: what a runtime call does."""
 

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from m3probe.model.live_tables import LIVE_TABLES
-from m3probe.model.recording import LATEST_NS, RecordingBuilder
+from m3probe.model.recording import LARGEST_WALL_NS, RecordingBuilder
 from m3probe.model.tables import NONE, TABLES, Array
 from m3probe.schema import records
 
@@ -97,7 +97,7 @@ def _converter(unit: str, dtype: str, builder: RecordingBuilder) -> Callable[[An
         return lambda value: NONE if value is None else int(bool(value))
     if dtype.startswith("float"):
         return lambda value: float("nan") if value is None else float(value)
-    most = np.iinfo(dtype).max if dtype != "int64" else LATEST_NS if unit == "ns" else _MOST
+    most = np.iinfo(dtype).max if dtype != "int64" else LARGEST_WALL_NS if unit == "ns" else _MOST
     return lambda value: int(value) if value is not None and abs(value) <= most else NONE
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from m3probe.model.recording import RecordingBuilder
-from m3probe.model.tables import GRAPH_LAUNCH, NONE, Array
+from m3probe.model.tables import GRAPH_LAUNCH, LONGEST_NS, NONE, Array
 from m3probe.readers import _link, _steps
 from m3probe.readers._families import families
 from m3probe.readers._grid import WORK_ITEM_CALLS, in_workgroups
@@ -16,8 +16,6 @@ from m3probe.readers.events import NO_TIME
 from m3probe.schema.verdicts import GRAPH_MODES, PHASES, GraphMode
 
 _MODES = list(GRAPH_MODES)
-LONGEST_NS = 10**15
-"""A kernel of more than 11 days is damage; sums of a million such records still fit int64."""
 _STEP_NUMBERS = tuple(f.name for f in fields(_steps.StepName) if f.name != "phase")
 
 
