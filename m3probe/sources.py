@@ -223,7 +223,7 @@ def _foreign(path: Path, head: bytes) -> UnreadableInput:
     packed = " inside gzip" if words and Chunks(path).is_gzip else ""
     what = f"{words}{packed}: no profiler data" if words else "no profiler data: bytes of no kind that is known"
     return UnreadableInput(
-        "the file holds no data" if not head.strip() else f"not a trace: {what} (the content is not JSON)",
+        "the file holds no data" if not head.strip() else f"not a trace: {what}",
         where=str(path),
         next_move=next_move(words)
         or "m3probe reads traces of torch's profiler, rocprofv3, RPD, nsys (exported to SQLite) and Perfetto, plain or gzip, "

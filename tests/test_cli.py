@@ -444,7 +444,8 @@ def test_a_gzip_of_a_gzip_is_refused_in_words(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(gzip.compress(b"{}")))
     found = run("analyze", path)
     assert found.returncode == 3
-    assert "not JSON" in found.stderr
+    assert "data packed by gzip once more inside gzip" in found.stderr
+    assert "Unpack it once" in found.stderr
 
 
 @pytest.mark.parametrize(

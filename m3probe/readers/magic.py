@@ -30,6 +30,7 @@ SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
     (0, b"\x28\xb5\x2f\xfd", "data packed by zstd"),
     (0, b"\xfd7zXZ\0", "data packed by xz"),
     (0, b"BZh", "data packed by bzip2"),
+    (0, b"\x1f\x8b", "data packed by gzip once more"),
     (0, b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive"),
     (0, b"Rar!\x1a\x07", "a RAR archive"),
     (257, b"ustar", "a tar archive"),
@@ -44,6 +45,7 @@ _MOVES = {
     "data packed by zstd": "Unpack it first: m3probe reads gzip alone",
     "data packed by xz": "Unpack it first: m3probe reads gzip alone",
     "data packed by bzip2": "Unpack it first: m3probe reads gzip alone",
+    "data packed by gzip once more": "Unpack it once: gunzip",
 }
 _PICKLE = re.compile(rb"\x80[\x02-\x05](?:\x95.{8}|[\]}()cKXq\x8a\x8c])", re.DOTALL)
 _SAFETENSORS = re.compile(rb".{5}\0\0\0\{\s*\"", re.DOTALL)

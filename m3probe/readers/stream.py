@@ -236,12 +236,12 @@ class TraceStream:
             return UnreadableInput(
                 "not a trace: the content is not JSON",
                 where=where,
-                next_move="m3probe reads torch-profiler (Chrome) traces, plain or gzip",
+                next_move="m3probe reads traces of many profilers (docs/formats.md); this one is taken for a Chrome trace",
             )
         return UnreadableInput(
             "not a trace: JSON without a traceEvents list",
             where=where,
-            next_move="m3probe reads torch-profiler (Chrome) traces, plain or gzip",
+            next_move="m3probe reads traces of many profilers (docs/formats.md); this one is taken for a Chrome trace",
         )
 
     def _endless(self) -> UnreadableInput:
